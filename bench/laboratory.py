@@ -136,7 +136,7 @@ def laboratory(folder: Path, contenders: list[str]) -> Iterator[Laboratory]:
         "LAMBDA_WARM_TTL_SECONDS": "36000",
     }
     folder_of_aws = folder / "local-aws"
-    with local_aws.running(folder_of_aws, settings=settings, server="bench.server") as local:
+    with local_aws.start(folder_of_aws, settings=settings, server="bench.server") as local:
         made = Laboratory(local, folder)
         made.deploy(contenders)
         yield made

@@ -1,7 +1,5 @@
 """The local AWS: a ministack server of this project's own, on the loopback address only."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -16,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import boto3
 import psutil
@@ -48,11 +46,7 @@ class LocalAws:
     @property
     def environment(self) -> dict[str, str]:
         """Variables that point the AWS CLI, boto3 and SAM at the server."""
-        return {
-            "AWS_ENDPOINT_URL": self.endpoint_url,
-            "AWS_DEFAULT_REGION": REGION,
-            **CREDENTIALS,
-        }
+        return {"AWS_ENDPOINT_URL": self.endpoint_url, "AWS_DEFAULT_REGION": REGION, **CREDENTIALS}
 
     @cached_property
     def session(self) -> boto3.Session:
@@ -89,6 +83,15 @@ class LocalAws:
         except psutil.NoSuchProcess:
             return None
         return process if process.create_time() == self.started else None
+
+    def __enter__(self) -> Self:
+        """Leave it running for a block, whose end stops it."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Stop it, whatever has happened."""
+        # Killed processes end by themselves, and who interrupts waits for that.
+        self.stop(0.2 if kind is KeyboardInterrupt else 5)
 
     def stop(self, seconds: float = 5) -> None:
         """End the server and its functions' processes, in so many seconds, and remove its files."""
@@ -153,26 +156,6 @@ def start(
             local.stop()
         raise
     return local
-
-
-@contextmanager
-def running(
-    folder: Path,
-    port: int | None = None,
-    wait_scale: float = 1,
-    settings: Mapping[str, str] | None = None,
-    server: str = "inorder.local_server",
-) -> Iterator[LocalAws]:
-    """Start a local AWS and stop it again, whatever happens. Parameters as for `start`."""
-    local = start(folder, port, wait_scale, settings, server)
-    seconds = 5.0
-    try:
-        yield local
-    except KeyboardInterrupt:
-        seconds = 0.2  # killed processes end by themselves, and a person waits
-        raise
-    finally:
-        local.stop(seconds)
 
 
 def remember(local: LocalAws, file: Path) -> None:

@@ -7,8 +7,6 @@ two threads use it at once, so an execution would end (https://github.com/python
 And its state machines cannot read and write objects, which the work of `inorder try` may do.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import os

@@ -1,7 +1,5 @@
 """The loopback address, the only one on which anything of this project listens."""
 
-from __future__ import annotations
-
 import socket
 
 from inorder.errors import Failure

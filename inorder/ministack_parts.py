@@ -4,8 +4,6 @@ An update of ministack may move any of them. So nothing else of the project touc
 `tests/unit/test_private_parts.py` finds those that have moved.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -17,7 +15,7 @@ Replacement = TypeVar("Replacement", bound=Callable[..., Any])
 PARTS: dict[str, tuple[str | None, str]] = {
     "services.dynamodb.handle_request": (
         "method, path, headers, body, query_params",
-        "count its calls; in the model, call it without HTTP, which takes 30 times as long",
+        "count its calls",
     ),
     "services.eventbridge._dispatch_event": (
         "event, view",
@@ -44,10 +42,6 @@ PARTS: dict[str, tuple[str | None, str]] = {
     "services.stepfunctions._invoke_resource": (
         "resource, input_data",
         "let a state's call fail, or count it: no proxy sees it",
-    ),
-    "services.stepfunctions._test_state": (
-        "data",
-        "take a state's step in the model without HTTP and its threads",
     ),
     "services.stepfunctions.ast": (None, "read names in brackets in one thread at a time"),
     "services.stepfunctions.time": (None, "begin executions without 0.15 s of sleep"),

@@ -5,8 +5,6 @@ line of the source gets a copy below it: a value of the parameter Policy, a stat
 what EventsRole may start and, for some policies, a line of a condition.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterator

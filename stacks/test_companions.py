@@ -1,7 +1,5 @@
 """How each companion refers to the main stack, and what it reads of it while it runs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -11,7 +9,7 @@ import pytest
 
 import main_stack
 from inorder import PROJECT
-from inorder.aws.companions import COMPANIONS
+from inorder.aws.stack import COMPANIONS
 from inorder.model import policies
 from main_stack import Description, MainStack, UnknownPolicy
 from tests.support.resolved_template import template
@@ -33,9 +31,7 @@ def references(found: Any) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_companion_refers_to_outputs_of_the_main_stack_and_repeats_them_for_doctor(
-    name: str,
-) -> None:
+def test_a_companion_refers_to_outputs_of_the_stack_and_repeats_them_for_doctor(name: str) -> None:
     main, companion = template(), template(f"stacks/{name}/template.yaml")
     used = [*references(companion["Resources"])]
     assert all(each["StackName"] == {"Ref": "StackName"} for each in used)

@@ -81,7 +81,7 @@ def null_versions() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
-    with local_aws.running(tmp_path_factory.mktemp("local-aws"), wait_scale=WAIT_SCALE) as server:
+    with local_aws.start(tmp_path_factory.mktemp("local-aws"), wait_scale=WAIT_SCALE) as server:
         yield server
 
 

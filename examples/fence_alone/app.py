@@ -1,7 +1,5 @@
 """Lambda handler: inverts each picture that is uploaded, with the fence and nothing else."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from io import BytesIO

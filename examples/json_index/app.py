@@ -4,8 +4,6 @@ An example of a function of your own: docs/function.md explains it. The package 
 its one requirement.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

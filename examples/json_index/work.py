@@ -1,7 +1,5 @@
 """What is done with an object's content. It must be safe to repeat."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from io import BytesIO

@@ -5,8 +5,6 @@ The rules follow from what this project promises, and from the states, operators
 integrations that mean the same on AWS and on every local engine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What does an ASL file consist of? The parts that the other modules share."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -20,6 +18,7 @@ INVOKE, SEND, PUT_EVENTS, START = (
     f"arn:aws:states:::{action}"
     for action in ("lambda:invoke", "sqs:sendMessage", "events:putEvents", "states:startExecution")
 )
+RESOURCES = {PUT, UPDATE, DELETE, GET, INVOKE, SEND, PUT_EVENTS, START}
 # No Express execution lives longer:
 # https://docs.aws.amazon.com/step-functions/latest/dg/choosing-workflow-type.html
 EXPRESS_SECONDS = 300

@@ -3,8 +3,6 @@
 https://docs.aws.amazon.com/step-functions/latest/dg/concepts-input-output-filtering.html
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import reduce

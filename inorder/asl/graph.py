@@ -1,7 +1,5 @@
 """Is the graph complete? Each state says why it is there, and has an answer to an error."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from inorder.asl.definition import Json, Rule, Violation, each_state, is_end

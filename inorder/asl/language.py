@@ -1,7 +1,5 @@
 """Is it valid Amazon States Language? Three libraries know most of it, and this the rest."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator
@@ -11,8 +9,7 @@ from typing import Any
 from botocore.session import get_session
 from botocore.validate import ParamValidator
 
-from inorder.asl.definition import START, Json, Rule, Violation, each_state, values
-from inorder.asl.portability import RESOURCES
+from inorder.asl.definition import RESOURCES, START, Json, Rule, Violation, each_state, values
 
 # A text that AWS would evaluate under a name that ends in .$, but not the name of a substitution.
 _UNSURE = r"value: Ellipsis|(MessageBody|Detail|Payload|input), value: \{"

@@ -11,8 +11,6 @@ wait between two polls), ``lease_polls`` (after so many polls a waiter breaks an
 other seconds is no part of a lease: none may lie between two polls that are counted.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import partial
@@ -201,12 +199,17 @@ def _unused_limits(
         yield f"{wait} does not wait for {LIMITS}.poll_seconds"
 
 
+def _ways(definition: Json) -> tuple[Any, nx.DiGraph]:
+    """Draw all ways; none where nothing bounds a count, which the seconds of the lease tell."""
+    try:
+        return walk.ways(definition)
+    except ValueError:
+        return None, nx.DiGraph()
+
+
 def _in_turn(definition: Json, names: list[str]) -> set[tuple[str, str]]:
     """List the pairs of some states of which one may follow the other in an execution."""
-    try:
-        _, drawn = walk.ways(definition)
-    except ValueError:
-        return set()  # which the seconds of the lease tell, too
+    drawn = _ways(definition)[1]
     visits = [visit for visit in drawn if visit.state in names]
     after = {visit: nx.descendants(drawn, visit) for visit in visits}
     return {(one.state, two.state) for one in visits for two in visits if two in after[one]}
@@ -226,12 +229,9 @@ def _poll(definition: Json) -> Iterator[Violation]:
             for name, state in states.items()
             if any(f"MathAdd({count}," in each for each in values_written({name: state}, count))
         }
-        try:
-            _, drawn = walk.ways(definition)
-        except ValueError:
-            return  # which the seconds of the lease tell, too
         # One that waits for other seconds does not wait for a poll.
         waits = {name for name, state in states.items() if state.get("SecondsPath")}
+        drawn = _ways(definition)[1]
         drawn = drawn.subgraph(at for at in drawn if at.state not in waits).copy()
         polls = [visit for visit in drawn if visit.state in counters]
         drawn.add_edges_from([("", after) for visit in polls for after in drawn.successors(visit)])
@@ -277,10 +277,7 @@ def _claim(definition: Json) -> Iterator[Violation]:
 def _end(definition: Json) -> Iterator[Violation]:
     """Check that an execution has done what its outcome says: else the event would be lost."""
     states: Json = definition["States"]
-    try:
-        start, drawn = walk.ways(definition)
-    except ValueError:
-        return  # which the seconds of the lease tell, too
+    start, drawn = _ways(definition)
     parks, retries = doing(states, Role.PARKS), doing(states, Role.RETRIES)
     doers = {"Processed": working(states), "Parked": parks, "Retrying": retries}
     for outcome, names in doers.items():

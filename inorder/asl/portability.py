@@ -1,20 +1,12 @@
 """Is it portable? The file uses only what means the same on AWS and on every local engine."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any
 
 from inorder.asl.definition import (
-    DELETE,
-    GET,
-    INVOKE,
-    PUT,
-    PUT_EVENTS,
-    SEND,
+    RESOURCES,
     START,
-    UPDATE,
     Json,
     Rule,
     Violation,
@@ -26,7 +18,6 @@ from inorder.asl.definition import (
 )
 
 STATE_TYPES = {"Pass", "Task", "Choice", "Wait", "Succeed", "Fail"}
-RESOURCES = {PUT, UPDATE, DELETE, GET, INVOKE, SEND, PUT_EVENTS, START}
 START_AND_WAIT = f"{START}.sync:2"
 INTRINSICS = {
     *("ArrayLength", "Format", "Hash", "JsonMerge", "JsonToString", "MathAdd"),

@@ -1,21 +1,10 @@
 """Is every path present where it is read? An absent one ends an execution, and no Catch sees it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from inorder.asl.definition import (
-    INVOKE,
-    SEND,
-    UPDATE,
-    Json,
-    Rule,
-    Violation,
-    paths,
-    payload,
-)
+from inorder.asl.definition import INVOKE, SEND, UPDATE, Json, Rule, Violation, paths, payload
 from inorder.asl.flow import Flow
 from inorder.asl.roles import HANDS_OVER, OWN_LOCK, Role, assigned, does, doing, removed
 

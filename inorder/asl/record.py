@@ -5,8 +5,6 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-struc
 Two versions of a file may run at once, so each must make what conditions compare from the same.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

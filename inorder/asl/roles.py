@@ -4,8 +4,6 @@ A record is locked while it has a ``lock_token``. Each execution makes a token o
 it at ``$.lock_token`` of its data. A message to a queue, or to the retry bus, names its outcome.
 """
 
-from __future__ import annotations
-
 import re
 from enum import StrEnum
 

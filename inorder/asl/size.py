@@ -1,7 +1,5 @@
 """How large may an event be? All data of an execution must fit into what Step Functions carries."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ are there, the texts and whole numbers that the file writes, and the sums that i
 else a Choice compares may turn out either way.
 """
 
-from __future__ import annotations
-
 import json
 import operator
 import re

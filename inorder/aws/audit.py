@@ -1,7 +1,5 @@
 """Audits a stack: compares all outputs with their sources, and repairs what is wrong."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """State machines and their executions, on AWS or on a local engine."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time
@@ -20,15 +18,7 @@ SECONDS = 60  # for which a caller waits who names no time
 NAMED = 5  # in a message
 
 
-def history(client: Any, arn: str) -> list[Entry]:
-    """Read what happened in an execution from the history that local engines keep."""
-    pages = client.get_paginator("get_execution_history").paginate(
-        executionArn=arn, PaginationConfig={"PageSize": 1000}
-    )
-    return [entry_of(event) for page in pages for event in page["events"]]
-
-
-def entry_of(event: Mapping[str, Any]) -> Entry:
+def _entry_of(event: Mapping[str, Any]) -> Entry:
     """Give what happened as an event of a local engine's history tells it."""
     details: Any = next((v for k, v in event.items() if k.endswith("Details")), {})
     return Entry(event["type"], details, event["timestamp"].astimezone(UTC), event["id"])
@@ -158,8 +148,11 @@ class LocalStateMachine(StateMachine):
         self._summaries: dict[str, Execution] = {}
 
     def entries(self, arn: str) -> list[Entry]:
-        """Read the history of an execution."""
-        return history(self.client, arn)
+        """Read what has happened in an execution from its history, in order."""
+        pages = self.client.get_paginator("get_execution_history").paginate(
+            executionArn=arn, PaginationConfig={"PageSize": 1000}
+        )
+        return [_entry_of(event) for page in pages for event in page["events"]]
 
     def has_ended(self, arn: str) -> bool:
         """Tell whether an execution has ended."""

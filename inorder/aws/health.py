@@ -1,7 +1,5 @@
 """What is wrong with a deployed stack, and how to mend it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,8 +10,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from inorder.aws import retrying
-from inorder.aws.companions import Described, companion, companions
-from inorder.aws.stack import Connection
+from inorder.aws.stack import Connection, Described, companion, companions
 from inorder.model import policies
 from inorder.story.parts import counted, span
 
@@ -41,7 +38,10 @@ class Deployment:
 
     def __init__(self, aws: Connection) -> None:
         self.aws, self.stack = aws, aws.stack
-        self.main, self.companions = Described(aws, aws.stack.name), companions(aws)
+        self.main, self.companions = (
+            Described(aws.client("cloudformation"), aws.stack.name),
+            companions(aws),
+        )
         # No logical ID is in two of the templates.
         stacks = (self.main, *self.companions.values())
         self.resources = {name: each for stack in stacks for name, each in stack.resources.items()}

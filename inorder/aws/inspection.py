@@ -1,7 +1,5 @@
 """What can be read about an object: its executions, records, queued events, source and outputs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -46,37 +44,28 @@ def machine_of(aws: Connection, since: datetime | None = None) -> StateMachine:
     return state_machine(*clients, stack.state_machine_arn, since, stack.function_log_group)
 
 
-def gather(
-    aws: Connection,
-    machine: StateMachine,
-    key: str,
-    version_id: str | None = None,
-    since: datetime | None = None,
-    parked_events: Sequence[ParkedEvent] | None = None,
-) -> Facts:
-    """Read what there is about an object, for `inorder.story.tell`.
+@dataclass
+class Gathering:
+    """Reads what there is about an object, for `inorder.story.tell`.
 
     The object is in the input bucket or, under ``content-hash``, in any bucket. Its key may also be
     given as S3's console and the commands show it: see `_spellings`. A part that cannot be read is
     named in the facts. If one of the parked events may be the object's, and none are
     given, all are received, which hides them for a moment and counts as a receive.
     """
-    return _Gathering(aws, machine, key, version_id, since, parked_events).facts()
 
-
-@dataclass
-class _Gathering:
     aws: Connection
     machine: StateMachine
     key: str
-    version_id: str | None
-    since: datetime | None
-    parked_events: Sequence[ParkedEvent] | None
+    version_id: str | None = None
+    since: datetime | None = None
+    parked_events: Sequence[ParkedEvent] | None = None
     unread: dict[Part, str] = field(default_factory=dict)
 
     def facts(self) -> Facts:
+        """Read all of it."""
         stack, now = self.aws.stack, datetime.now(UTC)
-        policy = self.policy
+        policy = self._policy
         self.key = self._named()
         executions = self._read("executions", self._executions)
         records = self._read("records", lambda: self._records(executions))
@@ -100,8 +89,8 @@ class _Gathering:
             self.unread,
             self.since if is_older else None,
             (policy.deletions if policy else True) and handles_deletions,
-            int(stack.parameters.get("HealMinutes", 0)) if self.has_records else 0,
-            self.has_records,
+            int(stack.parameters.get("HealMinutes", 0)) if self._has_records else 0,
+            self._has_records,
             isinstance(self.machine, AwsStateMachine),
             self.version_id,
             bool(stack.parameters.get("WorkFunctionArn")) and not stack.is_long_work,
@@ -111,16 +100,16 @@ class _Gathering:
         )
 
     @property
-    def policy(self) -> policies.Policy | None:
+    def _policy(self) -> policies.Policy | None:
         return policies.known(self.aws.stack.parameters.get("Policy", ""))
 
     @property
-    def has_records(self) -> bool:
-        return self.policy is None or self.policy.cost.uncontended.writes > 0
+    def _has_records(self) -> bool:
+        return self._policy is None or self._policy.cost.uncontended.writes > 0
 
     def _may_keep(self, what: str) -> bool:
         """Tell whether the outputs are such, as far as the policy is known."""
-        return self.policy is None or self.policy.keeps == what
+        return self._policy is None or self._policy.keeps == what
 
     def _read(self, part: Part, read: Callable[[], Iterable[Read]]) -> tuple[Read, ...]:
         """Read a part; if that fails, note why."""
@@ -143,7 +132,7 @@ class _Gathering:
 
     def _records(self, executions: Iterable[Execution]) -> Iterable[dict[str, Any]]:
         """Read the records of the key, of its versions, and of its events or contents."""
-        if not self.has_records:
+        if not self._has_records:
             return
         names = partial(object_key, self.aws.stack.input_bucket, self.key)
         known = [(each.record_id or names(each.version_id), each.sequencer) for each in executions]
@@ -197,13 +186,13 @@ class _Gathering:
             yield Source(found["ETag"].strip('"'), version_id, _modified(found), is_folder)
 
     def _outputs(self) -> Iterable[Output]:
-        if self.policy and self.policy.keeps is None:
+        if self._policy and self._policy.keeps is None:
             return
         key, bucket = output_key(self.key), self.aws.stack.output_bucket
         keys = [key]
         if len(key.encode()) > MAXIMUM_KEY_BYTES:
             keys = []  # S3 refuses to read it; nothing can have this name
-        elif self.policy and self.policy.keeps == "each":
+        elif self._policy and self._policy.keeps == "each":
             listing = self.aws.client("s3").get_paginator("list_objects_v2")
             pages = listing.paginate(Bucket=bucket, Prefix=f"{key}/", Delimiter="/")
             keys = [each["Key"] for page in pages for each in page.get("Contents", [])]
@@ -244,14 +233,8 @@ class _Gathering:
             bucket = each.subject.partition("/")[0]
             if (bucket, each.key) == (self.aws.stack.input_bucket, self.key):
                 yield Queued(
-                    "retrying",
-                    str(each.body.get("message_id", "")),
-                    each.version_id,
-                    each.body.get("sequencer"),
-                    each.since,
-                    each.reasons,
-                    each.next,
-                    int(each.body["attempts"]),
+                    *("retrying", each.id, each.version_id, each.body.get("sequencer")),
+                    *(each.since, each.reasons, each.next, each.attempts),
                 )
 
     def _parked(self) -> Iterable[Queued]:

@@ -9,8 +9,6 @@ find a key: that is in no field, but in the text of an input
 (https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CloudWatchLogs-Field-Indexing.html).
 """
 
-from __future__ import annotations
-
 import heapq
 import json
 import re
@@ -42,6 +40,7 @@ APART = timedelta(seconds=5)  # at most, between the times of an entry and of it
 # The newest lines come first only if no older ones are asked for:
 # https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_FilterLogEvents.html
 EARLIEST = datetime(2024, 1, 1, tzinfo=UTC)
+Read = tuple[float, str, Entry]  # when the line was written, and whose entry it is
 # JSON escapes none of these characters, and none has a meaning in a pattern.
 _PLAIN = re.compile(r"[\w./ -]{1,800}", re.ASCII)
 
@@ -264,7 +263,6 @@ class AwsStateMachine(StateMachine):
             yield from page["events"]
 
 
-Read = tuple[float, str, Entry]  # when the line was written, and whose entry it is
 SEARCH_ENDED = (
     f"The log was searched for {StateMachine.search_seconds} s, the newest first, and not to its"
     " end: of older executions, only those that called the function were found."

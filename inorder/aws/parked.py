@@ -4,14 +4,12 @@ Nothing here writes to the key table. An event is started as the rule would star
 machine processes it once. So an interrupted redrive may be run again, and two may run at once.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -57,7 +55,7 @@ class ParkedEvent(QueuedEvent):
     body: dict[str, Any]
 
     @classmethod
-    def of(cls, message: dict[str, Any]) -> ParkedEvent:
+    def of(cls, message: dict[str, Any]) -> Self:
         """Read a message, as SQS gives it."""
         try:
             body = json.loads(message["Body"])

@@ -5,14 +5,12 @@ from the function. So nothing here receives messages. The function logs until wh
 and this log is read. SQS only counts the messages.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 from inorder.aws.executions import StateMachine, start
 from inorder.aws.parked import QueuedEvent
@@ -39,50 +37,28 @@ class RetryingEvent(QueuedEvent):
     """An event that waits for a retry."""
 
     body: dict[str, Any]  # what the function has logged of it
+    id: str  # of its message
+    key: str | None  # of the object; None if the event has none
+    version_id: str | None  # of the object, if it has one of its own
+    attempts: int  # how often it has failed
+    since: datetime  # when it first failed
+    next: datetime  # when it is tried again
+    reasons: str  # why it failed, and why it could not be started again, in one line
 
-    @property
-    def id(self) -> str:
-        """The ID of its message."""
-        return str(self.body["message_id"])
-
-    @property
-    def attempts(self) -> int:
-        """How often it has failed."""
-        return int(self.body["attempts"])
-
-    @property
-    def key(self) -> str | None:
-        """The S3 key of the event; None if it has none."""
-        return self.body.get("key")
-
-    @property
-    def version_id(self) -> str | None:
-        """The version of the object, if it has one of its own."""
-        return named_version(self.body.get("version_id"))
-
-    @property
-    def since(self) -> datetime:
-        """When it first failed."""
-        return datetime.fromisoformat(self.body["since"])
-
-    @property
-    def next(self) -> datetime:
-        """When it is tried again."""
-        return datetime.fromisoformat(self.body["next"])
-
-    @property
-    def reasons(self) -> str:
-        """Why it failed, and why it could not be started again, in one line."""
-        refusal = self.body.get("refusal")
-        return "; ".join([*self.body["reasons"], *([refusal] if refusal else [])])
-
-
-@dataclass(frozen=True)
-class Backlog:
-    """How many messages are in the retry queue, as SQS estimates it."""
-
-    waiting: int  # or being handled
-    unread: int  # which the function may read now
+    @classmethod
+    def of(cls, entry: dict[str, Any]) -> Self:
+        """Read a line of the log; a KeyError or one of `UNREADABLE` if it does not tell."""
+        refusal = entry.get("refusal")
+        return cls(
+            {name: entry[name] for name in FIELDS if name in entry},
+            str(entry["message_id"]),
+            entry.get("key"),
+            named_version(entry.get("version_id")),
+            int(entry["attempts"]),
+            datetime.fromisoformat(entry["since"]),
+            datetime.fromisoformat(entry["next"]),
+            "; ".join([*entry["reasons"], *([refusal] if refusal else [])]),
+        )
 
 
 def retrying_events(aws: Connection) -> list[RetryingEvent]:
@@ -129,13 +105,14 @@ def give_up(aws: Connection, event: RetryingEvent, failed: Any) -> None:
     )
 
 
-def backlog(aws: Connection) -> Backlog:
-    """Count the messages in the retry queue."""
+def backlog(aws: Connection) -> tuple[int, int]:
+    """Count the messages that wait or are handled, and those that are due, as SQS estimates it."""
     names = ("ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessages")
     attributes = aws.client("sqs").get_queue_attributes(
         QueueUrl=aws.stack.retry_events_queue_url, AttributeNames=list(names)
     )["Attributes"]
-    return Backlog(*(int(attributes[name]) for name in names))
+    waiting, due = (int(attributes[name]) for name in names)
+    return waiting, due
 
 
 def _entry(message: str) -> dict[str, Any] | None:
@@ -149,7 +126,6 @@ def _entry(message: str) -> dict[str, Any] | None:
 
 def _event(entry: dict[str, Any]) -> RetryingEvent | None:
     """Read which event waits; None if the line does not tell, as of one that cannot be parked."""
-    event = RetryingEvent({name: entry[name] for name in FIELDS if name in entry})
     with suppress(KeyError, *UNREADABLE):
-        return event if (event.since, event.next, event.attempts, event.reasons) else None
+        return RetryingEvent.of(entry)
     return None

@@ -1,4 +1,4 @@
-"""A stack of template.yaml: to deploy it, and to find one that is deployed."""
+"""A stack of template.yaml, and its companions: to deploy one, and to find what is deployed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import NoRegionError
+from botocore.exceptions import ClientError, NoRegionError
 
 from inorder import PROJECT
 from inorder.asl.definition import EXPRESS_SECONDS
@@ -26,6 +27,7 @@ from inorder.model import policies
 if TYPE_CHECKING:
     from inorder.local_aws import LocalAws  # which needs an extra
 
+COMPANIONS = ("audit", "monitoring", "records")  # each ends the name of a stack
 CONNECTIONS = 32  # of a client, at a time
 
 
@@ -105,17 +107,39 @@ def read_object(s3: Any, bucket: str, key: str) -> bytes | None:
     return content
 
 
+class Described:
+    """Any stack, as CloudFormation describes it; its resources only if they are asked for."""
+
+    def __init__(self, cloudformation: Any, stack_name: str) -> None:
+        self._cloudformation, self._name = cloudformation, stack_name
+        [stack] = cloudformation.describe_stacks(StackName=stack_name)["Stacks"]
+        self.created: datetime = stack["CreationTime"]
+        self.parameters: dict[str, str] = {
+            each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", [])
+        }
+        self.outputs: dict[str, str] = {
+            each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])
+        }
+
+    @cached_property
+    def resources(self) -> dict[str, str]:
+        """The physical IDs of its resources by their logical ones."""
+        pages = self._cloudformation.get_paginator("list_stack_resources")
+        return {
+            each["LogicalResourceId"]: each.get("PhysicalResourceId", "")
+            for page in pages.paginate(StackName=self._name)
+            for each in page["StackResourceSummaries"]
+        }
+
+
 def describe(cloudformation: Any, name: str) -> Stack:
     """Read a stack's outputs and parameters.
 
     A ClientError says that there is no such stack, a Failure that it is not one of template.yaml or
     for long work, or not there yet.
     """
-    [stack] = cloudformation.describe_stacks(StackName=name)["Stacks"]
-    outputs = {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
-    parameters = {
-        each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", [])
-    }
+    stack = Described(cloudformation, name)
+    outputs, parameters = stack.outputs, stack.parameters
     if outputs.get("Policy") == policies.LONG_WORK:
         outputs = defaultdict(str, outputs)  # what only the main stack has is empty
         parameters["Policy"] = policies.LONG_WORK
@@ -131,7 +155,7 @@ def describe(cloudformation: Any, name: str) -> Stack:
             function_name=outputs["InvertImageFunctionName"],
             function_log_group=outputs["FunctionLogGroupName"],
             undelivered_events_queue_url=outputs["UndeliveredEventsQueueUrl"],
-            created=stack["CreationTime"],
+            created=stack.created,
             parameters=parameters,
         )
     except KeyError as error:
@@ -198,3 +222,19 @@ class Connection:
             except ValueError as error:
                 raise Failure(str(error)) from None
             return self._clients[name]
+
+
+def companion(aws: Connection, name: str) -> Described | None:
+    """Describe a companion; None if it is not deployed."""
+    try:
+        return Described(aws.client("cloudformation"), f"{aws.stack.name}-{name}")
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ValidationError":
+            raise
+        return None
+
+
+def companions(aws: Connection) -> dict[str, Described]:
+    """Describe the companions that are deployed."""
+    found = {name: companion(aws, name) for name in COMPANIONS}
+    return {name: each for name, each in found.items() if each}

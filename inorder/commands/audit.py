@@ -1,7 +1,5 @@
 """The commands that tell whether all outputs are right, and repair those that are not."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Set
 from itertools import groupby

@@ -1,7 +1,5 @@
 """The command ``inorder console``."""
 
-from __future__ import annotations
-
 import secrets
 from contextlib import suppress
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The command that computes the monthly bill."""
 
-from __future__ import annotations
-
 import click
 
 from inorder import cost

@@ -1,17 +1,14 @@
 """The command that shows the demonstration."""
 
-from __future__ import annotations
-
 import os
 
 import click
 from rich.console import Console
 
 from inorder import commands
-from inorder.demo import local
 from inorder.demo.pictures import own_pairs
-from inorder.demo.report import console_table, write_report
-from inorder.demo.run import choices
+from inorder.demo.report import FAULTS, console_table, write_report
+from inorder.demo.run import choices, run_demonstration
 
 
 @click.command("demo")
@@ -26,7 +23,7 @@ def show_demonstration(keys: int, policy: str, port: int | None) -> None:
     page = commands.OUT / "demo" / "console.html"
     try:
         pairs = own_pairs(keys)
-        results = local.run_demonstration(pairs, commands.OUT / "demo-aws", port, policy, page)
+        results = run_demonstration(pairs, commands.OUT / "demo-aws", port, policy, page)
     except TimeoutError as error:
         raise click.ClickException(f"{error} This machine may be too busy.") from None
     except KeyboardInterrupt:
@@ -36,7 +33,7 @@ def show_demonstration(keys: int, policy: str, port: int | None) -> None:
     Console().print(console_table(results))
     click.echo(f"The outputs: {file}")
     click.echo(f"Each execution, and why it ended as it did: {page}")
-    if results["on"][0].has_faults:
+    if any(results["on"][0][each] for each in FAULTS):
         raise click.ClickException(
             "With coordination, no output may be stale or missing, and no event without an outcome."
         )

@@ -1,7 +1,5 @@
 """The commands about one object or execution, and about the list of executions."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +16,7 @@ from rich.text import Text
 from audit_keys.repairing import repaired_at
 from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.aws.executions import StateMachine, wait_until
-from inorder.aws.inspection import gather, machine_of
+from inorder.aws.inspection import Gathering, machine_of
 from inorder.aws.stack import Connection
 from inorder.commands.terminal import aligned, deployed, print_step, printable, say
 from inorder.errors import Failure
@@ -203,7 +201,7 @@ def why(stack_name: str, since: datetime, version_id: str | None, as_json: bool,
     KEY is the object's key in the input bucket, or its URL s3://bucket/key.
     """
     aws = Connection(stack_name)
-    story = tell(gather(aws, machine_of(aws, since), key, version_id, since))
+    story = tell(Gathering(aws, machine_of(aws, since), key, version_id, since).facts())
     if as_json:
         click.echo(to_json(asdict(story) | {"sentences": story.sentences()}, indent=2))
         return

@@ -1,7 +1,5 @@
 """The commands for those who write a function of their own."""
 
-from __future__ import annotations
-
 import sys
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command that checks a deployed stack."""
 
-from __future__ import annotations
-
 import sys
 
 import click

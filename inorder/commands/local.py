@@ -1,7 +1,5 @@
 """The commands that keep a local AWS on this machine."""
 
-from __future__ import annotations
-
 import shlex
 
 import click

@@ -1,7 +1,5 @@
 """The command ``inorder``, made of its commands."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from importlib import import_module

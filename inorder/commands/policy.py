@@ -1,7 +1,5 @@
 """The commands for those who write a policy."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

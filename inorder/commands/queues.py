@@ -1,7 +1,5 @@
 """The commands about events that are parked or retried, and about keys that are stuck."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence
@@ -87,9 +85,8 @@ def list_retrying(
             failed = f"failed {counted(event.attempts, 'time')} since {clock(event.since)}"
             line = f"event {event.sequencer}, {failed}, tried again at {clock(event.next)}"
             print_entry(f"{event.id[:8]}  {event.subject}", line, event.reasons[:REASON_CHARACTERS])
-    backlog = retrying.backlog(aws)
-    waiting = f"{counted(backlog.waiting, 'message')} that wait, and {backlog.unread} that are due"
-    say(f"The retry queue has about {waiting}.")
+    waiting, due = retrying.backlog(aws)
+    say(f"The retry queue has about {counted(waiting, 'message')} that wait, and {due} due ones.")
 
 
 @click.command()

@@ -1,7 +1,5 @@
 """What the commands share: their options, and how they print."""
 
-from __future__ import annotations
-
 import errno
 import json
 import shutil

@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 from inorder.asl.roles import Role, does, roles
 from inorder.aws import parked
 from inorder.aws.executions import StateMachine
-from inorder.aws.inspection import gather
+from inorder.aws.inspection import Gathering
 from inorder.aws.parked import ParkedEvent
 from inorder.aws.stack import Connection
 from inorder.console.live import LiveList
@@ -109,7 +109,8 @@ class Answers:
         """
         since = min(datetime.now(UTC) - STORY_LASTS, self._since) if self._since else None
         with self._receiving:
-            facts = gather(self._aws, self._machine, key, version_id, since, parked_events)
+            given = (self._aws, self._machine, key, version_id, since, parked_events)
+            facts = Gathering(*given).facts()
         story = tell(facts)
         return {
             "sentences": story.sentences(),

@@ -1,7 +1,5 @@
 """A stack for long work on a local AWS, and the demonstration's work: it waits, then inverts."""
 
-from __future__ import annotations
-
 import json
 from io import BytesIO
 from typing import Any

@@ -1,69 +1,34 @@
-"""The demonstration's report: a table for the terminal, and a picture of all outputs."""
+"""The demonstration's report: a table for the terminal, and a page with all outputs."""
 
 import math
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Literal
 
-from PIL import Image, ImageDraw, ImageOps
 from rich.table import Table
 from rich.text import Text
 
-SHEET_WIDTH = 900
-LARGEST_CELL = 180
-MARGIN, LETTERS = 16, 20  # around the sheets, and the size of their captions, in pixels
-BACKGROUND, BLANK = "#1b1f24", "#3a414a"
-FRAMES = {"new": BACKGROUND, "old": "#ff1f1f", "missing": BACKGROUND, "other": "#ffb000"}
+# A stale output has a cross as well, for those who cannot tell the frame by its colour.
+PAGE = """<!doctype html>
+<meta charset="utf-8">
+<title>The outputs of the demonstration</title>
+<style>
+body { display: flex; gap: 1em; background: #1b1f24; color: white; font: 1em sans-serif }
+section { flex: 1 }
+div { display: grid; gap: 2px; grid-template-columns: repeat(var(--columns), 1fr) }
+figure { position: relative; margin: 0; border: 2px solid transparent }
+figure.old { border-color: #ff1f1f }
+figure.other { border-color: #ffb000 }
+figure.old::after { content: "X"; position: absolute; top: 0; right: 0; background: #ff1f1f }
+img { display: block; width: 100%; aspect-ratio: 4 / 3; object-fit: cover; background: #3a414a }
+</style>
+"""
 
-MEASURES = {
-    "keys": "Object keys",
-    "events": "Events delivered",
-    "processed": "Processed",
-    "repeated": "Processed again",
-    "superseded": "Superseded",
-    "duplicates": "Duplicates dropped",
-    "waited": "Ended as waiting",
-    "retried": "Retried after a fault",
-    "parked": "Parked",
-    "lost": "Without an outcome",
-    "stale": "Stale outputs",
-    "missing": "Missing outputs",
-    "wrong": "Wrong, says the audit",
-}
-FAULTS = ("stale", "missing", "lost", "wrong")  # the measures that must be zero
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What the demonstration counted in one stack.
-
-    `repeated` is how often an event was processed that had been processed before, `waited` how many
-    executions of long work ended because another one had the lock, `retried` how many ended because
-    of a fault, each followed by another one, and `lost` how many ended otherwise than in one of the
-    outcomes. `wrong` is what `inorder audit` found, which does not read the pictures.
-    """
-
-    keys: int
-    stale: int
-    missing: int
-    events: int
-    processed: int
-    repeated: int
-    superseded: int
-    duplicates: int
-    waited: int
-    retried: int
-    parked: int
-    lost: int
-    wrong: int
-
-    @property
-    def has_faults(self) -> bool:
-        """Whether one of `FAULTS` is not zero."""
-        return any(getattr(self, fault) for fault in FAULTS)
+# What must be zero.
+FAULTS = ("Stale outputs", "Missing outputs", "Without an outcome", "Wrong, says the audit")
 
 
 @dataclass(frozen=True)
@@ -75,6 +40,7 @@ class FinalOutput:
     state: Literal["new", "old", "missing", "other"]
 
 
+Counts = Mapping[str, int]  # what was counted in a stack, as the table names it
 Results = Mapping[str, tuple[Counts, Sequence[FinalOutput]]]  # by coordination: ``off``, ``on``
 
 
@@ -83,100 +49,35 @@ def console_table(results: Results) -> Table:
     table = Table("Coordination")
     for name in results:
         table.add_column(name, justify="right")
-    for measure, label in MEASURES.items():
+    for measure in next(iter(results.values()))[0]:
         cells = []
         for counts, _ in results.values():
-            value = getattr(counts, measure)
+            value = counts[measure]
             style = ("bold red" if value else "green") if measure in FAULTS else ""
             cells.append(Text(str(value), style))
-        table.add_row(label, *cells)
+        table.add_row(measure, *cells)
     return table
 
 
 def write_report(folder: Path, results: Results) -> Path:
-    """Write `outputs.png`, and give its file."""
+    """Write `outputs.html`, with a contact sheet of each stack, and give its file."""
     folder.mkdir(parents=True, exist_ok=True)
-    file = folder / "outputs.png"
-    sheets = [
-        _captioned(contact_sheet(outputs), caption(f"Coordination {name}", outputs))
-        for name, (_, outputs) in results.items()
-    ]
-    _beside(sheets).save(file)
+    file = folder / "outputs.html"
+    sheets = (_sheet(f"Coordination {name}", outputs) for name, (_, outputs) in results.items())
+    file.write_text(PAGE + "\n".join(sheets), encoding="utf-8")
     return file
 
 
-def caption(name: str, outputs: Sequence[FinalOutput]) -> str:
-    """Say how many outputs are not the new picture's: ``Coordination off: 1 of 9 is stale``."""
+def _sheet(name: str, outputs: Sequence[FinalOutput]) -> str:
+    """Show all outputs, with those that are not the new picture marked and counted."""
     states = Counter(output.state for output in outputs)
-    text = f"{name}: {states['old']} of {len(outputs)} stale"
     others = {"missing": states["missing"], "unexpected": states["other"]}
-    return text + "".join(f", {count} {state}" for state, count in others.items() if count)
-
-
-def contact_sheet(outputs: Sequence[FinalOutput]) -> Image.Image:
-    """Draw all outputs as a grid of thumbnails, with those that are not the new picture marked.
-
-    It has at most `SHEET_WIDTH` pixels, however many outputs there are.
-    """
-    columns = max(1, math.ceil(math.sqrt(len(outputs))))
-    rows = max(1, math.ceil(len(outputs) / columns))
-    width = min(LARGEST_CELL, SHEET_WIDTH // columns)
-    height = width * 3 // 4
-    sheet = Image.new("RGB", (columns * width, rows * height), BACKGROUND)
-    for index, output in enumerate(outputs):
-        row, column = divmod(index, columns)
-        sheet.paste(_cell(output, width, height), (column * width, row * height))
-    return sheet
-
-
-def _captioned(sheet: Image.Image, text: str) -> Image.Image:
-    """Write a caption above a sheet."""
-    needed = math.ceil(ImageDraw.Draw(sheet).textlength(text, font_size=LETTERS))
-    size = (max(sheet.width, needed), sheet.height + LETTERS + MARGIN)
-    image = Image.new("RGB", size, BACKGROUND)
-    ImageDraw.Draw(image).text((0, 0), text, "white", font_size=LETTERS)
-    image.paste(sheet, (0, LETTERS + MARGIN))
-    return image
-
-
-def _beside(images: Sequence[Image.Image]) -> Image.Image:
-    width = sum(each.width for each in images) + MARGIN * (len(images) + 1)
-    height = max(each.height for each in images) + 2 * MARGIN
-    together, left = Image.new("RGB", (width, height), BACKGROUND), MARGIN
-    for each in images:
-        together.paste(each, (left, MARGIN))
-        left += each.width + MARGIN
-    return together
-
-
-def _cell(output: FinalOutput, width: int, height: int) -> Image.Image:
-    """Draw one output, framed in the colour of its state."""
-    border = max(1, width // 24)
-    size = (width - 2 * border, height - 2 * border)
-    shown = _blank(size, "missing") if output.content is None else _thumbnail(output.content, size)
-    cell = ImageOps.expand(shown, border, fill=FRAMES[output.state])
-    if output.state == "old":
-        # A cross as well, for those who cannot tell the frame by its colour.
-        draw, side = ImageDraw.Draw(cell), height / 3
-        draw.rectangle((width - side, 0, width, side), fill=FRAMES["old"])
-        _write(draw, "X", (width - side / 2, side / 2), 0.8 * side)
-    return cell
-
-
-def _thumbnail(content: bytes, size: tuple[int, int]) -> Image.Image:
-    try:
-        with Image.open(BytesIO(content)) as picture:
-            picture.draft("RGB", size)  # a large JPEG is decoded at a fraction of its size
-            return ImageOps.fit(ImageOps.exif_transpose(picture).convert("RGB"), size)
-    except Exception:  # a broken picture can raise almost anything in Pillow
-        return _blank(size, "?")
-
-
-def _blank(size: tuple[int, int], sign: str) -> Image.Image:
-    blank = Image.new("RGB", size, BLANK)
-    _write(ImageDraw.Draw(blank), sign, (size[0] / 2, size[1] / 2), size[1] / 4)
-    return blank
-
-
-def _write(draw: ImageDraw.ImageDraw, sign: str, middle: tuple[float, float], size: float) -> None:
-    draw.text(middle, sign, "white", anchor="mm", font_size=size, stroke_width=size / 24)
+    said = f"{name}: {states['old']} of {len(outputs)} stale"
+    said += "".join(f", {count} {state}" for state, count in others.items() if count)
+    cells = "".join(
+        f'<figure class="{each.state}"><img alt="{each.state}"'
+        f' src="data:image/*;base64,{b64encode(each.content or b"").decode()}"></figure>'
+        for each in outputs
+    )
+    columns = math.ceil(math.sqrt(len(outputs)))
+    return f'<section><h3>{said}</h3><div style="--columns: {columns}">{cells}</div></section>'

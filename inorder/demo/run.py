@@ -1,6 +1,4 @@
-"""The events of the demonstration in one stack, and what became of them."""
-
-from __future__ import annotations
+"""The events of the demonstration in each of two stacks, and what became of them."""
 
 import math
 import threading
@@ -11,14 +9,20 @@ from dataclasses import replace
 from functools import cache, partial
 from io import BytesIO
 from multiprocessing.pool import ThreadPool
+from pathlib import Path
 
 from PIL import Image
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from audit_keys.comparing import REPAIRABLE
+from inorder import local_aws
 from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.aws.audit import Audit
 from inorder.aws.executions import LocalStateMachine, wait_until
-from inorder.aws.stack import Connection, read_object
+from inorder.aws.stack import Connection, deploy, read_object
+from inorder.console import saved
+from inorder.console.answers import Answers
+from inorder.demo import long_work
 from inorder.demo.pictures import SLOW_EVERY, PicturePair
 from inorder.demo.report import Counts, FinalOutput
 from inorder.model import outcomes, policies
@@ -42,6 +46,42 @@ def choices() -> list[str]:
     """List the policies that can be shown: those that make pictures, in order, and long work."""
     makers = [policy.name for policy in policies.policies() if policy.pictures]
     return [*(name for name in makers if name != UNCOORDINATED), policies.LONG_WORK]
+
+
+def run_demonstration(
+    pairs: Sequence[PicturePair], folder: Path, port: int | None, policy: str, page: Path
+) -> dict[str, tuple[Counts, list[FinalOutput]]]:
+    """Upload the pictures to two stacks on a local AWS, and read the outputs.
+
+    The page shows the executions of the stack with coordination. There is a result for ``off`` and
+    one for ``on``.
+    """
+    columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn())
+    slow: dict[str, str | float] = {"SlowMark": "slow", "SlowSeconds": 5}
+    with (
+        Progress(*columns, TimeElapsedColumn()) as progress,
+        local_aws.start(folder, port) as local,
+        ThreadPool(2) as pool,  # whose threads an interrupt does not wait for
+    ):
+        starting = progress.add_task("sam deploy (2x)", total=2)
+        machines, shown = {}, {}
+        # The events of one stack come while SAM deploys the other. Those that wait take longer.
+        for mode, name in {"on": policy, "off": UNCOORDINATED}.items():
+            if is_long := name == policies.LONG_WORK:
+                stack = long_work.deploy(local, f"demo-{mode}")
+            else:
+                stack = deploy(local, f"demo-{mode}", {"Policy": name, **slow})
+            progress.advance(starting)
+            events = progress.add_task(f"Events, coordination {mode}", total=4 * len(pairs))
+            states = local.client("stepfunctions")
+            machines[mode] = machine = LocalStateMachine(states, stack.state_machine_arn)
+            at_once = long_work.EXECUTIONS_AT_ONCE if is_long else EXECUTIONS_AT_ONCE[mode]
+            facts = policies.policy(policies.LIKE_LONG_WORK if is_long else name)
+            run = PictureRun(Connection(stack.name, local), facts, machine, pairs, at_once)
+            shown[mode] = pool.apply_async(run.show, (partial(progress.advance, events),))
+        results = {mode: shown[mode].get() for mode in ("off", "on")}
+        saved.write(page, saved.read(Answers(Connection("demo-on", local), machines["on"])))
+        return results
 
 
 class PictureRun:
@@ -83,21 +123,23 @@ class PictureRun:
         processed = {each.subject for each in ended if each.outcome == "Processed"}
         states = Counter(output.state for output in outputs)
         audited = Audit(self._aws).run(grace=0)  # nothing runs any more
-        return Counts(
-            keys=len(self._pairs),
-            stale=states["old"] + states["other"],
-            missing=states["missing"],
-            events=counted.total() - counted[outcomes.RETRYING],
-            processed=counted["Processed"],
-            repeated=counted["Processed"] - len(processed),
-            superseded=counted["Superseded"],
-            duplicates=counted["Duplicate"],
-            waited=sum(each.outcome == outcomes.WAITING for each in ended),
-            retried=counted[outcomes.RETRYING],
-            parked=sum(counted[each] for each in outcomes.PARKED),
-            lost=sum(count for each, count in counted.items() if each not in foreseen),
-            wrong=sum(audited.counts[each] for each in REPAIRABLE),
-        ), outputs
+        return {
+            "Object keys": len(self._pairs),
+            "Events delivered": counted.total() - counted[outcomes.RETRYING],
+            "Processed": counted["Processed"],
+            "Processed again": counted["Processed"] - len(processed),
+            "Superseded": counted["Superseded"],
+            "Duplicates dropped": counted["Duplicate"],
+            # Of long work, because another execution had the lock.
+            "Ended as waiting": sum(each.outcome == outcomes.WAITING for each in ended),
+            "Retried after a fault": counted[outcomes.RETRYING],
+            "Parked": sum(counted[each] for each in outcomes.PARKED),
+            "Without an outcome": sum(counted[each] for each in counted.keys() - foreseen),
+            "Stale outputs": states["old"] + states["other"],
+            "Missing outputs": states["missing"],
+            # It does not read the pictures.
+            "Wrong, says the audit": sum(audited.counts[each] for each in REPAIRABLE),
+        }, outputs
 
     def deliver(self, advance: Callable[[], None]) -> None:
         """Upload each old picture and the new one over it; then deliver both events once more.

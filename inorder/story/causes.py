@@ -1,7 +1,5 @@
 """Why an execution ended as it did: which other event or execution caused it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """What is known of each event, put together from records, queues and executions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What a story is told from, and what it consists of."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime

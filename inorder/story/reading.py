@@ -1,7 +1,5 @@
 """What the executions, records and locks of one object say."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The sentences of a story, one for each execution, lock and event that is not finished."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta
 

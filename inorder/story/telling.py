@@ -1,7 +1,5 @@
 """The story of an object: its executions, its locks, and what is still to come."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any

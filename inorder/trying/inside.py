@@ -4,8 +4,6 @@ Each invocation writes to the journal what the handler answered, and after how m
 answers to some keys get lost or come too late, and some invocations stall before they write.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

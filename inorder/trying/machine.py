@@ -1,7 +1,5 @@
 """A state machine of one's own as the work of stacks/long_work on a local AWS, and its trial."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A new function of one's own, made from the example."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -76,7 +76,7 @@ def run(begin: Begin, files: Sequence[Path], folder: Path, say: Say) -> Iterator
     journal = folder.resolve() / "journal"
     journal.mkdir(parents=True)
     say("Starting a local AWS, and deploying a stack with the work ...")
-    with local_aws.running(folder.with_name(f"{folder.name}-aws")) as local:
+    with local_aws.start(folder.with_name(f"{folder.name}-aws")) as local:
         trial = begin(local, journal)
         given = [Sample(file.name, file.read_bytes(), b"") for file in files]
         yield from trial.findings(given or made(), say, is_made=not files)

@@ -1,14 +1,19 @@
-"""What a trial has found out, in sentences."""
-
-from __future__ import annotations
+"""What a trial has found out, in sentences; the answers are judged by docs/function.md."""
 
 import json
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from inorder.trying import contract
+from inorder.asl.size import MOST_BYTES
+
+OUTCOMES = ("Processed", "Superseded", "Rejected")
+SHOWN = 200  # characters
+LEAST_SECONDS = 2 * 86_400  # EventBridge may deliver an event again for one day
+EXAMPLE = "return seconds since 1970 as digits, such as str(int(time.time()) + 7 * 86_400)."
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class Invocation:
     @property
     def rejection(self) -> str:
         """Why the handler has rejected the event; "" if it has not."""
-        answer = contract.fields(self.answer) or {}
+        answer = fields(self.answer) or {}
         is_rejected = answer.get("outcome") == "Rejected"
         return f"{answer.get('error')}: {answer.get('cause')}" if is_rejected else ""
 
@@ -54,7 +59,7 @@ class Invocation:
                 f"The handler raises {self.error}. Such an event is retried for a day: if no retry"
                 " can help, answer Rejected."
             )
-        return contract.broken(self.answer, self.began)
+        return broken(self.answer, self.began)
 
 
 def journal(folder: Path) -> list[Invocation]:
@@ -69,3 +74,32 @@ def answers(invocations: Sequence[Invocation], now: float, timeout: int) -> Find
         if broken := each.broken(now, timeout):
             return Finding("broken", f"{each.key}: {broken}")
     return Finding("kept", f"{len(invocations)} invocations answered as the contract says.")
+
+
+def fields(text: str) -> dict[str, Any] | None:
+    """Read an answer; None if it is no JSON object."""
+    with suppress(ValueError):
+        answer = json.loads(text)
+        return answer if isinstance(answer, dict) else None
+    return None
+
+
+def broken(text: str, now: float) -> str:
+    """Say how an answer breaks the contract and what to change; "" if it keeps it."""
+    if (size := len(text.encode())) > MOST_BYTES:
+        most = f"a state takes {MOST_BYTES:,}: return the outcome, and write what is large to S3."
+        return f"The answer has {size:,} bytes, and {most}"
+    answer = fields(text)
+    if answer is None or answer.get("outcome") not in OUTCOMES:
+        shown = text if len(text) <= SHOWN else f"{text[:SHOWN]} ..."
+        wanted = f"an outcome, which is one of {', '.join(OUTCOMES)}"
+        return f"The answer is not JSON with {wanted}. It is {shown}"
+    expiry = answer.get("expires_at")
+    if not isinstance(expiry, str) or not re.fullmatch("[0-9]{1,38}", expiry):
+        return f"expires_at is {json.dumps(expiry)}, and no text of digits: {EXAMPLE}"
+    if int(expiry) < now + LEAST_SECONDS:
+        return f"expires_at is {expiry}, less than two days from now: {EXAMPLE}"
+    missing = [name for name in ("error", "cause") if not isinstance(answer.get(name), str)]
+    if answer["outcome"] == "Rejected" and missing:
+        return f"The outcome is Rejected without the text {' and '.join(missing)}: say why."
+    return ""

@@ -1,7 +1,5 @@
 """A handler of one's own as the work of a stack on a local AWS."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

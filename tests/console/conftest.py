@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -27,7 +26,7 @@ from inorder import PROJECT
 from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy
 from inorder.demo.pictures import own_pairs
-from tests.stack.conftest import SECONDS, Workflow
+from tests.stack.conftest import SECONDS, Workflow, serving
 from tests.support import held_calls
 from tests.support.browser import launch
 from tests.support.held_calls import HeldCalls
@@ -75,24 +74,12 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
 @contextmanager
 def served(workflow: Workflow) -> Iterator[str]:
     """Run the command, and give the address that it prints."""
-    serving = subprocess.Popen(
-        [sys.executable, "-m", "inorder.commands.main", "console"],
-        cwd=PROJECT,
-        env=os.environ | workflow.local.environment | {"STACK_NAME": workflow.stack.name},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert serving.stdout
-        address = serving.stdout.readline().strip()
-        sockets = psutil.Process(serving.pid).net_connections()
+    command = [sys.executable, "-m", "inorder.commands.main", "console"]
+    environment = os.environ | workflow.local.environment | {"STACK_NAME": workflow.stack.name}
+    with serving(command, PROJECT, environment) as (number, address):
+        sockets = psutil.Process(number).net_connections()
         assert {each.laddr.ip for each in sockets if each.status == "LISTEN"} == {"127.0.0.1"}
         yield address
-    finally:
-        serving.terminate()
-        serving.wait(30)
-        if serving.stdout:
-            serving.stdout.close()
 
 
 def seed(workflow: Workflow, held: HeldCalls) -> None:

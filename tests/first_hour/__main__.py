@@ -97,7 +97,7 @@ def main(
         report = Report(folder, "the local AWS", resume)
         with (
             tempfile.TemporaryDirectory() as server,
-            local_aws.running(Path(server) / "aws", wait_scale=LOCAL_WAIT_SCALE) as local,
+            local_aws.start(Path(server) / "aws", wait_scale=LOCAL_WAIT_SCALE) as local,
         ):
             run(Trial(uuid4().hex[:8], local), report, only)
         return

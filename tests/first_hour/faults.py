@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from inorder.aws.companions import Described
-from inorder.aws.stack import Connection, read_object
+from inorder.aws.stack import Connection, Described, read_object
 from inorder_fence.fenced_output import output_key
 from inorder_fence.records import object_key_of
 from tests.conftest import picture
@@ -135,7 +134,7 @@ def message(trial: Trial, url: str, part: str) -> str:
     "All of them. The questions before have those of state machines and of a sweep's retries.",
 )
 def queues(trial: Trial) -> Answer:
-    records = Described(trial.aws, f"{trial.name}-records").outputs
+    records = Described(trial.client("cloudformation"), f"{trial.name}-records").outputs
     # By the bus to the retry queue, whose function parks it.
     report = {"reason": {"Error": "FromTheBus", "rejected": True}, "event": {"from": "bus"}}
     entry = {"EventBusName": f"{trial.name}-retry-events", "Source": "inorder"}

@@ -15,8 +15,8 @@ from typing import Any
 from audit_keys.comparing import Verdict
 from inorder import PROJECT
 from inorder.aws.audit import Audit
-from inorder.aws.companions import Described
 from inorder.aws.health import UNKNOWN, WRONG, health
+from inorder.aws.stack import Described
 from tests.conftest import picture
 from tests.first_hour.deliveries import PATIENCE, RED
 from tests.first_hour.questions import Answer, question, seen
@@ -155,7 +155,7 @@ def why(trial: Trial) -> Answer:
 )
 def audit_in_the_cloud(trial: Trial) -> Answer:
     states, told = trial.client("stepfunctions"), dict[str, str]()
-    outputs = Described(trial.aws, f"{trial.name}-audit").outputs
+    outputs = Described(trial.client("cloudformation"), f"{trial.name}-audit").outputs
     for prefix in (PREFIX, "no/such/prefix/"):
         started = states.start_execution(
             stateMachineArn=outputs["AuditStateMachineArn"], input=json.dumps({"prefix": prefix})

@@ -19,11 +19,9 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, WaiterError
 
 from inorder import PROJECT
-from inorder.aws import companions
-from inorder.aws.companions import Described
+from inorder.aws import stack as stacks
 from inorder.aws.executions import wait_until
-from inorder.aws.stack import Connection, Stack, read_object, sam_deploy
-from inorder.demo.local import SLOW
+from inorder.aws.stack import Connection, Described, Stack, read_object, sam_deploy
 from inorder.errors import Failure
 from inorder.local_aws import LocalAws
 from inorder_fence.fenced_output import output_key
@@ -31,7 +29,7 @@ from inorder_fence.fenced_output import output_key
 NAME = "inorder-trial-"
 PREFIX = "rule/"  # of the keys for which the rule starts executions
 LONG_PREFIX = "long/"  # and of those for which the rule of stacks/long_work does
-COMPANIONS = (*companions.COMPANIONS, "long_work")
+COMPANIONS = (*stacks.COMPANIONS, "long_work")
 KEY_TEMPLATE = PROJECT / "examples" / "kms_key.yaml"
 WORK_TEMPLATE = Path(__file__).parent / "work.yaml"
 DEPLOY_SECONDS = 900
@@ -47,7 +45,7 @@ class Trial:
     def __init__(self, run: str, local: LocalAws | None = None, **given: str) -> None:
         self.name, self.local = NAME + run, local
         self.is_deployed: bool | None = None  # before that is tried
-        slow = {name: str(value) for name, value in SLOW.items()}  # for the demonstration
+        slow = {"SlowMark": "slow", "SlowSeconds": "5"}  # for the demonstration
         self._given = {"KeyPrefix": PREFIX} | slow | given
         self.work: dict[str, str] = {}  # the outputs of WORK_TEMPLATE
         self._clients = dict[str, Any]()
@@ -62,7 +60,7 @@ class Trial:
     @cached_property
     def resources(self) -> dict[str, str]:
         """Physical IDs of its resources by their logical ones."""
-        return Described(self.aws, self.name).resources
+        return Described(self.aws.client("cloudformation"), self.name).resources
 
     def client(self, service: str) -> Any:
         """Give a client of a service."""

@@ -40,7 +40,7 @@ RECORDED = {"in_progress_since": ANY, "state_machine": "test", "event": ANY}
 
 def limits_of(module: str) -> Data:
     """Read the limits in the ASL file of the policy whose folder has a module."""
-    return dict(limits(definition(module.split(".")[-2])))
+    return dict(limits(definition(module.split(".")[-2].replace("_", "-"))))
 
 
 def waiter_data(limits: dict[str, int]) -> Data:

@@ -153,9 +153,9 @@ def test_a_record_has_at_most_1_kb_with_a_key_of_50_characters(policy: str) -> N
     context = Context(Execution(ARN.format(policy), event, 0), Clock(0), machine.name)
     hashed = {"content": f"content:aws.s3/Object Created/{'f' * 64}", "now": "1"}
     [claim] = recording(policy).difference({"Record Newest Event"})  # which leaves out the lock
-    data = machine.states["Prepare Event"]._parameters({}, context) | hashed
+    data = machine.states["Prepare Event"].parameters({}, context) | hashed
     table = Table(Clock(0))
-    request = machine.states[claim]._parameters(data, context)
+    request = machine.states[claim].parameters(data, context)
     (table.put if "Item" in request else table.update)(request)
     [record] = table.items.values()
     assert "account" in json.loads(record["event"]["S"])

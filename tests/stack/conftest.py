@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -239,13 +240,47 @@ def inorder(workflow: Workflow, monkeypatch: pytest.MonkeyPatch) -> Inorder:
     return lambda *arguments, **named: CliRunner(mix_stderr=False).invoke(main, arguments, **named)
 
 
+def ran(
+    *command: str | Path, cwd: Path = PROJECT, variables: Mapping[str, str] | None = None
+) -> str:
+    """Run a program of ours, with further variables, and give what it prints; it must succeed."""
+    done = subprocess.run(  # noqa: S603
+        command,
+        cwd=cwd,
+        env={**os.environ, **(variables or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@contextmanager
+def serving(
+    command: Sequence[str | Path], cwd: Path, environment: Mapping[str, str]
+) -> Iterator[tuple[int, str]]:
+    """Run the console: give its process's number, and the address that it prints."""
+    with subprocess.Popen(  # noqa: S603 - our own command
+        command, cwd=cwd, env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout
+            yield process.pid, process.stdout.readline().strip()
+        finally:
+            process.terminate()
+
+
+def make(*arguments: str) -> None:
+    """Leave the environment of the tests as it is, also if another one should be installed."""
+    ran("make", "--old-file", ".venv/installed", *arguments)
+
+
 @pytest.fixture(scope="session")
 def fence(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the fence's wheel and layer."""
     folder = tmp_path_factory.mktemp("fence")
-    # The environment of the tests stays as it is, also if another one should be installed.
-    make = ["make", "--old-file", ".venv/installed", "fence", f"FENCE={folder}"]
-    subprocess.run(make, cwd=PROJECT, check=True)  # noqa: S603 - our own Makefile
+    make("fence", f"FENCE={folder}")
     return folder
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import ast
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from inorder import PROJECT
+from tests.stack.conftest import ran
 
 GLIBC = (2, 34)
 AARCH64 = 183  # of an ELF file's machine: https://refspecs.linuxfoundation.org/elf/
@@ -36,22 +36,14 @@ MEGABYTES = {
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("build")
-    environment = os.environ | {"SAM_CLI_TELEMETRY": "0"}
-    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    variables = {"PATH": path, "SAM_CLI_TELEMETRY": "0"}
     command = [sys.executable, "-m", "samcli", "build", "--beta-features"]
-    command += ["--cache-dir", str(folder / "cache")]
+    command += ["--cache-dir", str(folder / "cache"), "--build-dir", str(folder / "out")]
     built = folder / "built"
     built.mkdir()
     for template in TEMPLATES:
-        done = subprocess.run(  # noqa: S603 - our own interpreter
-            [*command, "--template", template, "--build-dir", str(folder / "out")],
-            cwd=PROJECT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+        ran(*command, "--template", template, variables=variables)
         for function in (folder / "out").glob("*/"):
             function.rename(built / function.name)
     return built

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 
-from inorder import PROJECT
 from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy
 from inorder.local_aws import LocalAws
 from inorder.new_policy import longest_stack_name
 from tests.conftest import picture
-from tests.stack.conftest import CYAN, GREEN, MAGENTA, RED, RETRY_SECONDS, SECONDS, Workflow
+from tests.stack.conftest import (
+    CYAN,
+    GREEN,
+    MAGENTA,
+    RED,
+    RETRY_SECONDS,
+    SECONDS,
+    Workflow,
+    ran,
+)
 
 NAME = "s" * longest_stack_name()
 OPTIONS: dict[str, str | float] = {
@@ -51,8 +57,7 @@ def test_all_options_count_and_a_deleted_stack_leaves_its_data(local: LocalAws) 
 
     command = [sys.executable, "-m", "samcli", "delete", "--stack-name", NAME]
     command += ["--no-prompts", "--region", "us-east-1"]
-    environment = os.environ | local.environment | {"SAM_CLI_TELEMETRY": "0"}
-    subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, check=True)  # noqa: S603
+    ran(*command, variables=local.environment | {"SAM_CLI_TELEMETRY": "0"})
     machines = local.client("stepfunctions").list_state_machines()["stateMachines"]
     assert not [each for each in machines if each["name"].startswith(NAME)]
     source = {"Bucket": workflow.stack.input_bucket, "Key": "in/x.png"}

@@ -7,9 +7,8 @@ import json
 import pytest
 
 from inorder import PROJECT
-from inorder.aws.companions import COMPANIONS
 from inorder.aws.health import RIGHT, WRONG
-from inorder.aws.stack import deploy, sam_deploy
+from inorder.aws.stack import COMPANIONS, deploy, sam_deploy
 from inorder.local_aws import LocalAws
 from tests.stack.conftest import Inorder, Workflow
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from playwright._impl._driver import compute_driver_executable
 from inorder import PROJECT
 from inorder.aws.stack import deploy, sam_deploy
 from inorder.local_aws import LocalAws
-from tests.stack.conftest import Workflow
+from tests.stack.conftest import Workflow, ran
 from tests.support.resolved_template import of_type, template
 
 EXAMPLES = PROJECT / "examples"
@@ -60,16 +58,14 @@ def test_cdk_app_passes_parameters_reads_outputs_and_has_a_function_that_starts(
     out = tmp_path / "cdk"
     context = {"template": str(PROJECT / "template.yaml")}
     context["fence"] = str(fence / "inorder_fence_layer.zip")
-    environment = os.environ | {
+    variables = {
         "JSII_NODE": str(node),
         "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION": "1",
         "CDK_OUTDIR": str(out),
         "CDK_CONTEXT_JSON": json.dumps(context),
     }
     command = [*ALONE, "--with-requirements", "requirements.txt", "python", "app.py"]
-    subprocess.run(  # noqa: S603
-        command, cwd=EXAMPLES / "cdk", env=environment, capture_output=True, check=True
-    )
+    ran(*command, cwd=EXAMPLES / "cdk", variables=variables)
     resources = json.loads((out / "Documents.template.json").read_text())["Resources"]
     [stack] = of_type(resources, "CloudFormation::Stack").values()
     given = stack["Parameters"]
@@ -85,13 +81,7 @@ def test_cdk_app_passes_parameters_reads_outputs_and_has_a_function_that_starts(
     path = [str(code), str(tmp_path / "opt" / "python")]
     module, _, _ = function["Handler"].partition(".")
     start = f"import sys; sys.path[:0] = {path}; import {module}, inorder_fence as fence"
-    variables = function["Environment"]["Variables"]
-    done = subprocess.run(  # noqa: S603 - our own interpreter
-        [sys.executable, "-I", "-c", f"{start}; print(fence.__file__)"],
-        env=os.environ | local.environment | variables | {"OUTPUT_BUCKET": "indexes"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert Path(done.stdout.strip()).is_relative_to(tmp_path / "opt")
+    variables = function["Environment"]["Variables"] | {"OUTPUT_BUCKET": "indexes"}
+    start += "; print(fence.__file__)"
+    said = ran(sys.executable, "-I", "-c", start, variables=local.environment | variables)
+    assert Path(said.strip()).is_relative_to(tmp_path / "opt")

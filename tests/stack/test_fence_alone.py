@@ -53,14 +53,9 @@ fence = replace(fence, work=slow_work)
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
     """Start a local AWS that enforces the function's role, and tries again soon."""
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("AUTH", "true")  # the server inherits them
-        environment.setenv("LAMBDA_ASYNC_RETRY_BASE_SECONDS", "0.1")
-        started = local_aws.start(tmp_path_factory.mktemp("local-aws"))
-    try:
+    settings = {"AUTH": "true", "LAMBDA_ASYNC_RETRY_BASE_SECONDS": "0.1"}
+    with local_aws.running(tmp_path_factory.mktemp("local-aws"), settings=settings) as started:
         yield started
-    finally:
-        started.stop()
 
 
 class Example:

@@ -50,10 +50,8 @@ def as_if_over_tls(request: Any, **_: Any) -> None:
 @pytest.fixture(scope="module")
 def workflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workflow]:
     """Deploy to a local AWS that enforces IAM; our key ``test`` is its root user."""
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("AUTH", "true")  # the server inherits it
-        local = local_aws.start(tmp_path_factory.mktemp("local-aws"), wait_scale=WAIT_SCALE)
-    try:
+    folder = tmp_path_factory.mktemp("local-aws")
+    with local_aws.running(folder, None, WAIT_SCALE, {"AUTH": "true"}) as local:
         local.session.events.register("before-send", as_if_over_tls)
         workflow = Workflow(local, deploy(local, "least", {}))
         for bucket in (workflow.stack.input_bucket, workflow.stack.output_bucket):
@@ -62,8 +60,6 @@ def workflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workflow]:
             url = workflow.resource(f"{name}Queue")
             local.client("sqs").set_queue_attributes(QueueUrl=url, Attributes={"Policy": ""})
         yield workflow
-    finally:
-        local.stop()
 
 
 def uploaded(

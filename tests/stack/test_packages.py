@@ -18,7 +18,7 @@ from inorder import PROJECT
 from inorder.local_aws import LocalAws
 from inorder_fence import __version__
 from tests.conftest import picture
-from tests.stack.conftest import RED, Workflow
+from tests.stack.conftest import RED, Workflow, make, ran, serving
 from tests.support import events
 
 EXAMPLE = PROJECT / "examples" / "json_index"
@@ -29,18 +29,14 @@ UV = [sys.executable, "-m", "uv", "--quiet"]
 def install(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Install the wheel with some of its extras, at the locked versions; give the folder."""
     folder = tmp_path_factory.mktemp("tool")
-    make = ["make", "--old-file", ".venv/installed", "wheels"]
-    make += [f"FENCE={folder}/fence", f"WHEELS={folder}/wheels"]
-    subprocess.run(make, cwd=PROJECT, check=True)  # noqa: S603 - our own Makefile
+    make("wheels", f"FENCE={folder}/fence", f"WHEELS={folder}/wheels")
     environment = folder / "environment"
-    new = [*UV, "venv", "--python", sys.executable, str(environment)]
-    subprocess.run(new, check=True)  # noqa: S603
+    ran(*UV, "venv", "--python", sys.executable, environment)
 
     def with_extras(extras: str) -> Path:
         command = [*UV, "pip", "install", "--python", str(environment)]
-        command += ["--find-links", str(folder / "wheels")]
-        command += ["--constraint", str(PROJECT / "requirements.txt"), f"inorder{extras}"]
-        subprocess.run(command, check=True)  # noqa: S603
+        command += ["--find-links", f"{folder}/wheels", "--constraint", "requirements.txt"]
+        ran(*command, f"inorder{extras}")
         return environment / "bin"
 
     return with_extras
@@ -109,21 +105,12 @@ def test_the_commands_of_the_person_on_call_work_without_a_checkout(
 def test_the_console_is_an_extra(
     install: Callable[[str], Path], workflow: Workflow, tmp_path: Path
 ) -> None:
-    console = subprocess.Popen(  # noqa: S603 - our own command
-        [install("[console]") / "inorder", "console"],
-        cwd=tmp_path,
-        env=settings(workflow),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert console.stdout
-        address = console.stdout.readline().partition("#")[0]
-        with urllib.request.urlopen(address, timeout=30) as page:  # noqa: S310 - on loopback
-            assert b'<script type="module"' in page.read()
-    finally:
-        console.terminate()
-        console.wait(30)
+    command = [str(install("[console]") / "inorder"), "console"]
+    with (
+        serving(command, tmp_path, settings(workflow)) as (_, address),
+        urllib.request.urlopen(address.partition("#")[0], timeout=30) as page,  # noqa: S310
+    ):
+        assert b'<script type="module"' in page.read()
 
 
 def test_the_wheel_alone_runs_the_example(fence: Path, local: LocalAws, tmp_path: Path) -> None:
@@ -142,15 +129,8 @@ def test_the_wheel_alone_runs_the_example(fence: Path, local: LocalAws, tmp_path
     (tmp_path / "app.py").write_text((EXAMPLE / "app.py").read_text() + answers)
     shutil.copy(EXAMPLE / "work.py", tmp_path)
     variables = {"RECORD_RETENTION_DAYS": "7", "HANDLES_DELETIONS": "true", "MAXIMUM_BYTES": "9"}
-    done = subprocess.run(  # noqa: S603 - our own interpreter
-        [*run, tmp_path / "app.py"],
-        env=os.environ | local.environment | variables | {"OUTPUT_BUCKET": "fence-output"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    processed, rejected = json.loads(done.stdout)
+    variables |= local.environment | {"OUTPUT_BUCKET": "fence-output"}
+    processed, rejected = json.loads(ran(*run, tmp_path / "app.py", variables=variables))
     assert (processed["outcome"], processed["output_key"]) == ("Processed", "a/out-x")
     assert (rejected["error"], rejected["cause"][:17]) == ("Rejection", "Row 1 is not JSON")
     written = s3.get_object(Bucket="fence-output", Key="a/out-x")["Body"].read()

@@ -1,4 +1,4 @@
-"""A local AWS in which a test stops the calls of a state: `local_aws.running(..., server=SERVER)`.
+"""A local AWS in which a test stops the calls of a state: `local_aws.start(..., server=SERVER)`.
 
 ministack makes the calls of state machines within its process. So test and server share a folder,
 in which a file names the state, and another one says that a call has been stopped.
@@ -41,11 +41,11 @@ class HeldCalls:
 
 @contextmanager
 def running(folder: Path, wait_scale: float) -> Iterator[tuple[LocalAws, HeldCalls]]:
-    """Run such a local AWS; the scale is that of `local_aws.running`."""
+    """Run such a local AWS; the scale is that of `local_aws.start`."""
     held = folder / "held"
     settings = {FOLDER: str(held)}
     server = "tests.support.held_calls"
-    with local_aws.running(folder / "aws", None, wait_scale, settings, server) as local:
+    with local_aws.start(folder / "aws", None, wait_scale, settings, server) as local:
         yield local, HeldCalls(held)
 
 

@@ -1,7 +1,5 @@
 """What the template becomes with some parameters, and the questions that the tests ask about it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.resolved_template import FILE, Json, of_type, resources_with, template

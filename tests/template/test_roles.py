@@ -4,8 +4,6 @@ The ASL files tell what the role of the state machines needs: nothing may be mis
 more may be there. No local engine enforces this role.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -246,9 +244,7 @@ HOLDS_DATA = ("S3::Bucket", "DynamoDB::Table", "SQS::Queue")
 
 
 @pytest.mark.parametrize("file", STACKS)
-def test_what_holds_data_is_encrypted_with_the_named_key_and_kept_with_the_stack_gone(
-    file: str,
-) -> None:
+def test_what_holds_data_is_encrypted_with_the_named_key_and_outlives_the_stack(file: str) -> None:
     """RetainExceptOnCreate keeps nothing of a stack whose creation failed.
 
     https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html
@@ -288,9 +284,7 @@ def test_each_role_may_use_the_key_through_the_encrypted_services_that_it_calls(
 
 
 @pytest.mark.parametrize("others", [[], ["210987654321"]])
-def test_the_example_of_a_key_admits_each_service_that_writes_to_what_it_encrypts(
-    others: list[str],
-) -> None:
+def test_the_example_of_a_key_admits_who_writes_to_what_it_encrypts(others: list[str]) -> None:
     """EventBridge supports no condition: https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html.
 
     A service that the key does not admit drops what it should send, without a word.

@@ -1,7 +1,5 @@
 """What the tests of the functions' handlers share."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from types import ModuleType

@@ -1,7 +1,5 @@
 """The handler of the function that inverts images: what it answers, logs and counts."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

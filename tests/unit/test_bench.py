@@ -1,7 +1,5 @@
 """The benchmark: what it computes, the page it writes, and what its results say."""
 
-from __future__ import annotations
-
 import importlib
 import json
 from collections import Counter
@@ -33,9 +31,11 @@ from tests.support.local_calls import Call
 LATEST = Uploaded(at=10, etag="newest")
 
 
-def test_the_page_is_what_the_results_say() -> None:
+def test_the_pages_have_what_was_measured_and_computed() -> None:
     text = page.DOCUMENT.read_text()
     assert page.page(text) == text, "run python -m bench.page"
+    text = (PROJECT / scale.DOCUMENT).read_text()
+    assert scale.written(text) == text
 
 
 def test_what_older_code_did_is_marked_and_comments_make_no_code_older(
@@ -61,9 +61,7 @@ def test_what_older_code_did_is_marked_and_comments_make_no_code_older(
     assert cell('{"Seconds": 1}', "def f(x):\n    x(1)\n") == "1 †"
 
 
-def test_what_was_not_measured_is_measured_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_not_measured_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "FILE", tmp_path / "results.json")
     new, older = results.measured_now("sqs-fifo", {}), {"of": "older"}
     results.FILE.write_text(results.lines({"a": {"sqs-fifo": new}, "b": {"sqs-fifo": older}}))
@@ -103,9 +101,7 @@ def test_a_turn_costs_what_its_invocations_requests_and_logs_cost() -> None:
     )
 
 
-def test_the_server_counts_what_a_state_uses_of_the_table_and_the_queue(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_server_counts_what_a_state_uses(monkeypatch: pytest.MonkeyPatch) -> None:
     used: Counter[str] = Counter()
     monkeypatch.setattr(server, "count", lambda what, _, number=1: used.update({what: number}))
 
@@ -127,9 +123,7 @@ def test_the_server_counts_what_a_state_uses_of_the_table_and_the_queue(
 
 
 @pytest.mark.parametrize("vanishes", [True, False])
-def test_an_execution_vanishes_only_where_the_workload_says_so(
-    tmp_path: Path, vanishes: bool
-) -> None:
+def test_an_execution_vanishes_only_if_the_workload_says_so(tmp_path: Path, vanishes: bool) -> None:
     s3, target = Mock(), Mock()
     s3.put_object.return_value = {"ETag": '"tag"'}
     (tmp_path / "tag.started").touch()
@@ -159,9 +153,7 @@ def test_an_output_is_written_when_the_condition_of_its_fence_holds(
     assert processing.written > 0  # and not when it was refused
 
 
-def test_a_refused_event_comes_again_after_pauses_as_on_aws_and_a_failed_one_twice(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_refused_events_pause_and_failed_ones_come_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     longest = [max(pause_of_throttled(refusals) for _ in range(99)) for refusals in (0, 3, 20)]
     assert 1 <= longest[0] <= 2 < longest[1] <= 16 < longest[2] <= 300
     assert min(pause_of_throttled(20) for _ in range(99)) >= 1
@@ -181,9 +173,7 @@ def test_a_refused_event_comes_again_after_pauses_as_on_aws_and_a_failed_one_twi
 
 
 @pytest.mark.usefixtures("aws")
-def test_what_fails_in_fifo_with_the_fence_comes_again_after_a_second(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_fails_in_fifo_fence_comes_again_in_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIFO_QUEUE_URL", "queue")
     fifo_fence = importlib.import_module("bench.contenders.fifo_fence")
     sqs = Mock()
@@ -232,8 +222,3 @@ def test_the_bill_of_a_contender_has_the_writes_and_reads_that_were_measured() -
             counted, found = each.cost["uncontended"], measured[each.name]
             assert counted.writes == round(found["writes"] / found["events"]), each.name
             assert counted.reads == round(found["reads"] / found["events"]), each.name
-
-
-def test_the_tables_of_scale_are_those_that_are_computed() -> None:
-    text = (PROJECT / scale.DOCUMENT).read_text()
-    assert scale.written(text) == text

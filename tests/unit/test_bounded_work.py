@@ -1,7 +1,5 @@
 """Work in a process of its own: what it gives, how it ends, and how much memory it takes."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal
@@ -172,6 +170,13 @@ def test_work_that_its_process_cannot_import_is_a_fault(monkeypatch: pytest.Monk
         done(module.does, b"")
 
 
+def test_work_may_not_start_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here in this process, so that a mutant of its code is noticed."""
+    monkeypatch.setenv(worker.IS_WORKER, "1")
+    with pytest.raises(RuntimeError, match="inside in_time"):
+        done(bytes, b"")
+
+
 CALLS_IT_ON_IMPORT = """
 import os
 from inorder_fence import in_time
@@ -225,9 +230,7 @@ def test_the_process_ends_without_the_one_that_has_started_it() -> None:
     assert works._process.wait() == -signal.SIGALRM
 
 
-def test_a_fork_neither_asks_nor_ends_the_process_of_its_parent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_fork_neither_asks_nor_ends_its_parents_process(monkeypatch: pytest.MonkeyPatch) -> None:
     parents = done(work.process_id, b"")
     [(owner, process)] = bounded_work._idle.items()
     with monkeypatch.context() as fork:
@@ -249,9 +252,7 @@ def run(code: str, folder: Path, *arguments: str) -> str:
     ).stdout
 
 
-def test_windows_imports_the_fence_and_is_told_what_it_lacks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_windows_imports_the_fence_and_hears_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     run("import os; del os.fork, os.killpg\nimport inorder_fence", PROJECT / "functions")
     monkeypatch.delattr(os, "killpg")
     with pytest.raises(NotImplementedError, match="needs Linux, macOS or WSL"):

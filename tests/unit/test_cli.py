@@ -1,10 +1,9 @@
 """The commands, with the errors that a user can make: each is said in one line."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
+import shlex
 import socket
 import sys
 from collections.abc import Sequence
@@ -60,18 +59,23 @@ def test_a_wrong_file_is_named(tmp_path: Path) -> None:
     assert error_of("check", str(file)).startswith(f"{file}: Done: comment: has no Comment that")
 
 
-@pytest.mark.parametrize("since", ["999999d", "1970-12-31T23:59:59", "soon"])
-def test_a_time_that_no_execution_has_is_refused(since: str) -> None:
-    result = run("executions", "--stack-name", "any", "--since", since)
-    assert result.exit_code == 2
-    assert f"'{since}' is " in result.stderr
-
-
-@pytest.mark.parametrize("arguments", [[], [""], ["--all", "0"]])
-def test_redrive_needs_to_know_which_events(arguments: list[str]) -> None:
-    result = run("redrive", "--stack-name", "any", *arguments)
-    assert result.exit_code == 2
-    assert "Say which: ID" in result.stderr
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("executions --since 999999d", "'999999d' is before 1971."),
+        ("executions --since 1970-12-31T23:59:59", "'1970-12-31T23:59:59' is before 1971."),
+        ("executions --since soon", "'soon' is neither a time nor"),
+        *((f"redrive {each}", "Say which: ID") for each in ("", "''", "--all 0")),
+        ("retrying --start a --give-up b", "Say one of --start and --give-up."),
+        ("cost --overwrites 0.7 --older 0.7", "exceed 1"),
+        ("cost --events nan", "A number is nan."),
+        ("cost --process-ms 1e11", "Invalid value for '--process-ms'"),
+    ],
+)
+def test_a_command_that_asks_for_what_cannot_be_is_refused(command: str, said: str) -> None:
+    result = run(*shlex.split(command))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -141,9 +145,7 @@ def an_execution(name: str, key: str, status: str = "SUCCEEDED") -> Execution:
     return Execution(arn, status, created(key), started=datetime(2026, 11, 22, tzinfo=UTC))
 
 
-def test_what_is_followed_is_new_and_aligned_with_what_was_there(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_followed_is_new_and_aligned_with_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     old = [an_execution("c" * 36, "c.png"), an_execution("b" * 36, "bb.png", "RUNNING")]
     cut = an_execution("a" * 36, "a.png")  # which the limit leaves out
     ended = [an_execution("d" * 36, "d.png"), old[0], replace(old[1], status="FAILED"), cut]
@@ -163,9 +165,7 @@ def test_an_outcome_that_no_execution_has_is_refused(monkeypatch: pytest.MonkeyP
         assert ("Parked, Processed, " in result.stderr) == (code == 2)
 
 
-def test_the_console_without_its_extra_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_console_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "inorder.console.server", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     needed = "Error: This needs uvicorn: install inorder[console], as `make install` does."

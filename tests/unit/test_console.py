@@ -1,7 +1,5 @@
 """What the console's server answers, and what it refuses."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -41,9 +39,7 @@ def client(aws: InProcess, here: LocalConnection) -> TestClient:
 READ = ["stack", "definition", "executions", "execution?arn=x", "story?key=x"]
 
 
-def test_nothing_is_read_without_the_token_but_the_page_which_has_no_data(
-    client: TestClient,
-) -> None:
+def test_nothing_is_read_without_the_token_but_a_page_that_has_no_data(client: TestClient) -> None:
     del client.headers["X-Inorder-Token"]
     other_tokens: list[Any] = [{}, *({"X-Inorder-Token": each} for each in OTHERS)]
     for headers in other_tokens:
@@ -80,9 +76,7 @@ def test_only_scripts_of_the_page_may_run(client: TestClient) -> None:
 # What is answered
 
 
-def test_a_bad_question_is_named_and_so_is_an_error_of_aws(
-    here: LocalConnection, client: TestClient
-) -> None:
+def test_bad_questions_and_aws_errors_are_named(here: LocalConnection, client: TestClient) -> None:
     assert client.get("/api/execution").status_code == 400
     here.refused = {"stepfunctions"}
     answer = client.get("/api/definition")

@@ -1,7 +1,5 @@
 """The console's list of executions: read once, and then only what is new."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any

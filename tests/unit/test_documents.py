@@ -1,7 +1,5 @@
 """README, CONTRIBUTING and docs: links lead somewhere, names and defaults are the code's."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

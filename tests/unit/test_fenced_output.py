@@ -4,8 +4,6 @@ The vectors (test_vectors.py) name each call of a situation, the model checker s
 of the calls of several writers, and stories (tests/policies) happen on each engine.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from io import BytesIO
 from typing import Any

@@ -1,7 +1,5 @@
 """Whoever may send events, or write to a queue or a log, ends no list and no story by that."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -48,9 +46,7 @@ OUTPUTS = ANYTHING | fields(outcome=TEXTS, object_key=TEXTS, sequencer=TEXTS, re
 
 
 @given(event=EVENTS, output=OUTPUTS, cause=TEXTS, status=st.sampled_from(["RUNNING", "FAILED"]))
-def test_any_event_and_output_can_be_listed_and_told(
-    event: Any, output: Any, cause: str, status: str
-) -> None:
+def test_any_event_and_output_can_be_told(event: Any, output: Any, cause: str, status: str) -> None:
     arn = "arn:aws:states:r:1:execution:machine:x"
     found = Execution(arn, status, event, output, "E", cause, (), NOW, None)
     assert len(row(found, 8)) == 8

@@ -1,7 +1,5 @@
 """One sweep: which records it finds, what becomes of them, how long it takes, what it says."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -59,6 +57,11 @@ class Healer:
             item[ATTRIBUTE] = (datetime.now(UTC) - age).isoformat()
         self.table.put_item(Item=item | more)
 
+    def put_retry(self, id_: str, at: datetime, status: str, machine: str) -> None:
+        """Put what `retry_events` writes when it starts or parks an event."""
+        named = {"id": id_, "status": status, "state_machine": machine}
+        self.table.put_item(Item={**named, "at": int(at.timestamp())})
+
     def at(self, hook: str, happening: Callable[..., Any]) -> None:
         """Let something happen at a call of a service, such as ``after-call.dynamodb.Scan``."""
         client = self.function.sqs if "sqs" in hook else self.function.dynamodb
@@ -98,11 +101,6 @@ def healer(load: Load, lines: Lines) -> Healer:
     return Healer(function, lines)
 
 
-def test_the_index_has_no_more_than_is_read() -> None:
-    [index] = KEY_TABLE["GlobalSecondaryIndexes"]
-    assert index["Projection"] == {"ProjectionType": "KEYS_ONLY"}
-
-
 def test_only_what_has_been_in_progress_for_long_is_handed_over(
     healer: Healer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,14 +119,6 @@ def test_only_what_has_been_in_progress_for_long_is_handed_over(
     assert metrics["KeysHandedOver"] == [1.0]
     assert healer.indexed() == ["input/new", "input/old"]
     assert healer.sweep() == []  # it has been handed over a moment ago
-
-
-def put_retry(healer: Healer, key: str, age: timedelta, status: str, machine: str) -> None:
-    """Put what `retry_events` writes when it starts or parks the event of a key."""
-    at = int((datetime.now(UTC) - age).timestamp())
-    of = retry_id({"event": created(key)})
-    item: dict[str, Any] = {"id": of, "at": at, "status": status, "state_machine": machine}
-    healer.table.put_item(Item=item)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +141,8 @@ def test_a_record_is_handed_over_until_its_event_is_parked_or_is_the_present_pol
 ) -> None:
     named = {"state_machine": writer} if writer else {}
     healer.put("x", 2 * LATE, hand_overs=1, **named)
-    put_retry(healer, "x", at, status, machine)
+    of = retry_id({"event": created("x")})
+    healer.put_retry(of, datetime.now(UTC) - at, status, machine)
     assert healer.sweep() == (["x"] if outcome == "HandedOver" else [])
     assert healer.indexed() == ([] if outcome == "Settled" else ["input/x"])
     assert healer.record("x")["hand_overs"] == 1 + (outcome == "HandedOver")
@@ -165,18 +156,8 @@ def test_a_retry_in_the_second_of_the_claim_counts_as_after_it(healer: Healer) -
     id_ = "content:9b2c"  # of a policy whose records are of contents
     since = claimed.isoformat()
     healer.put("x", None, id=id_, event='{"detail": "odd"}', in_progress_since=since)
-    retried: dict[str, Any] = {
-        "id": f"retry:{id_}",
-        "at": int(claimed.timestamp()),
-        "status": "PARKED",
-    }
-    healer.table.put_item(Item=retried)
+    healer.put_retry(f"retry:{id_}", claimed, "PARKED", PRESENT)
     assert (healer.sweep(), healer.indexed()) == ([], [])
-
-
-def test_a_retry_may_be_under_way_for_as_long_as_its_message_may_wait() -> None:
-    assert timedelta(seconds=300 + LONGEST_SECONDS) < RETRY_LASTS
-    assert COUNT_AT_MOST * (RETRY_LASTS + timedelta(minutes=5)) >= timedelta(days=1)
 
 
 def test_at_the_limit_the_retry_queue_parks_the_event(healer: Healer) -> None:
@@ -190,11 +171,12 @@ def test_at_the_limit_the_retry_queue_parks_the_event(healer: Healer) -> None:
     assert f"handed over {limit} times" in cause
     assert reasons == {f"{limit - 1}": "ExecutionDied", f"{limit}": "NotClaimed"}
     assert RETRIES_AT_MOST["NotClaimed"] == 0
+    # A retry may be under way for as long as its message may wait.
+    assert timedelta(seconds=300 + LONGEST_SECONDS) < RETRY_LASTS
+    assert COUNT_AT_MOST * (RETRY_LASTS + timedelta(minutes=5)) >= timedelta(days=1)
 
 
-def test_a_sweep_that_ends_between_its_calls_is_repeated_and_one_beside_it_counts_once(
-    healer: Healer,
-) -> None:
+def test_a_sweep_that_ends_early_is_repeated_and_one_beside_it_counts_once(healer: Healer) -> None:
     def end(**_: Any) -> None:
         raise ClientError({"Error": {"Code": "InternalServerError"}}, "UpdateItem")
 
@@ -225,7 +207,9 @@ def test_a_message_names_the_content_whose_record_it_is(healer: Healer) -> None:
 
 
 def test_a_record_that_the_index_has_although_it_is_finished_is_left_alone(healer: Healer) -> None:
-    """An index may be late: it is read first, and then the table, consistently."""
+    """An index may be late: only its keys are read, and then the table, consistently."""
+    [index] = KEY_TABLE["GlobalSecondaryIndexes"]
+    assert index["Projection"] == {"ProjectionType": "KEYS_ONLY"}
     for key in ("late", "gone", "claimed again"):
         healer.put(key, OLD)
 
@@ -242,9 +226,7 @@ def test_a_record_that_the_index_has_although_it_is_finished_is_left_alone(heale
     assert healer.sweep() == []
 
 
-def test_the_oldest_records_of_all_pages_come_first(
-    healer: Healer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_oldest_of_all_pages_is_first(healer: Healer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(healer.function, "RECORDS_AT_MOST", 3)
     for number in (4, 1, 5, 3, 2):
         healer.put(f"{number}", OLD + timedelta(hours=number))
@@ -257,9 +239,7 @@ def test_the_oldest_records_of_all_pages_come_first(
 @pytest.mark.parametrize(
     "event", ["{", "[1]", 5, "[" * 100_000, None], ids=["no JSON", "list", "number", "deep", "null"]
 )
-def test_a_record_whose_event_cannot_be_read_is_parked_as_it_is_and_stops_no_other(
-    healer: Healer, event: Any
-) -> None:
+def test_a_record_with_no_readable_event_is_parked_as_it_is(healer: Healer, event: Any) -> None:
     healer.put("strange", OLD * 2, event=event)
     healer.put("old", OLD)
     assert healer.sweep() == ["old"]

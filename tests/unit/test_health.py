@@ -1,7 +1,5 @@
 """What `inorder doctor` says of retries, keys and alarms: AWS's answers are built here."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -92,7 +90,8 @@ def test_an_event_that_is_retried_for_hours_is_wrong(monkeypatch: pytest.MonkeyP
     def retried(*hours: float) -> list[Check]:
         now = datetime.now(UTC)
         since = [(now - timedelta(hours=each)).isoformat() for each in hours]
-        events = [RetryingEvent({"since": each, "reasons": ["E: c"]}) for each in since]
+        line = {"message_id": "m", "attempts": 1, "next": now.isoformat(), "reasons": ["E: c"]}
+        events = [RetryingEvent.of(line | {"since": each}) for each in since]
         monkeypatch.setattr(retrying, "retrying_events", lambda _: events)
         return list(health._retries(deployment()))
 

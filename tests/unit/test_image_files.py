@@ -4,8 +4,6 @@ The strict readers object to what pngcheck, webpinfo, gifsicle and jpeginfo obje
 or checksum, a part at the wrong place, and bytes behind the end.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 
@@ -43,9 +41,7 @@ OUTDATED = [
 
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("file_format", ["JPEG", "PNG", "WEBP"])
-def test_no_thumbnail_is_left_and_all_else_of_exif_stays_at_its_place(
-    file_format: str, order: str
-) -> None:
+def test_no_thumbnail_is_left_and_the_rest_of_exif_stays(file_format: str, order: str) -> None:
     size, orientation = len(PICTURE), 8 if order == "<" else 8 << 16  # two bytes, on the left
     start = struct.pack(f"{order}2HI", 0x4949 if order == "<" else 0x4D4D, 42, 8)
     first = (*(2, Tag.Orientation, 3, 1, orientation), *(Tag.MakerNote, 7, size, 68 + size))

@@ -1,7 +1,5 @@
 """What is read about an object, and its story, under each policy in this process."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from inorder.aws import inspection, parked, retrying
-from inorder.aws.inspection import gather
+from inorder.aws.inspection import Gathering
 from inorder.aws.retrying import RetryingEvent
 from inorder.aws.stack import Connection, Stack
 from inorder.errors import Failure
@@ -56,7 +54,7 @@ def connection(aws: InProcess, **parameters: str) -> LocalConnection:
 
 
 def story(aws: InProcess, key: str = "x.png", **parameters: str) -> Story:
-    return tell(gather(connection(aws, **parameters), aws.state_machine, key))
+    return tell(Gathering(connection(aws, **parameters), aws.state_machine, key).facts())
 
 
 def outcomes(told: Story) -> list[str]:
@@ -96,7 +94,7 @@ def test_a_rejected_object_is_parked_and_what_cannot_be_read_is_named(aws: InPro
     assert aws.parked()  # the message is there still
     here = connection(aws)
     here.refused = {"s3", "sqs"}
-    told = tell(gather(here, aws.state_machine, "x.png"))
+    told = tell(Gathering(here, aws.state_machine, "x.png").facts())
     parts = [each.partition(" could")[0] for each in told.unknown]
     assert parts == ["The object", "The output", "The parked events"]
     assert told.verdict.state == "unknown"
@@ -167,22 +165,19 @@ def test_a_key_that_is_not_there_is_told_with_keys_like_it(aws: InProcess) -> No
         story(aws, key="s3://elsewhere/pictures/cat.png")
 
 
-def test_what_is_older_than_what_was_read_is_named_only_if_the_stack_is_older(
-    aws: InProcess,
-) -> None:
+def test_what_is_older_than_what_was_read_is_named_if_the_stack_is_older(aws: InProcess) -> None:
     here, since = connection(aws), datetime(2026, 11, 22, tzinfo=UTC)
     for hours, number in ((-1, 1), (1, 0)):
         here.stack = replace(here.stack, created=since + timedelta(hours=hours))
-        told = tell(gather(here, aws.state_machine, "x.png", since=since))
+        told = tell(Gathering(here, aws.state_machine, "x.png", since=since).facts())
         assert sum("were not read" in each for each in told.unknown) == number
 
 
-def test_an_event_that_waits_for_a_retry_is_found(
-    aws: InProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_event_that_is_retried_is_found(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     here = connection(aws)
     times = dict.fromkeys(("since", "next"), "2026-11-22T10:00:00+00:00")
     waits = {"object_key": "input/x#1", "key": "x#1", "attempts": 1, "reasons": [], **times}
-    monkeypatch.setattr(retrying, "retrying_events", lambda _: [RetryingEvent(waits)])
-    [queued] = gather(here, aws.state_machine, "x#1").queued
+    event = RetryingEvent.of(waits | {"message_id": "m"})
+    monkeypatch.setattr(retrying, "retrying_events", lambda _: [event])
+    [queued] = Gathering(here, aws.state_machine, "x#1").facts().queued
     assert (queued.queue, queued.version_id) == ("retrying", None)

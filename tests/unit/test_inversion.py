@@ -227,9 +227,7 @@ def test_colours_of_transparent_pixels_of_a_webp_are_kept() -> None:
 @pytest.mark.parametrize(
     ("unit", "density", "is_kept"), [(1, 65_535, 1), (1, 0, 0), (2, 30_000, 0)]
 )
-def test_resolution_of_a_jpeg_is_kept_if_jfif_can_store_it(
-    unit: int, density: int, is_kept: int
-) -> None:
+def test_resolution_is_kept_if_jfif_can_store_it(unit: int, density: int, is_kept: int) -> None:
     content = bytearray(encoded(noise(), "JPEG"))
     content[13:18] = struct.pack(">B2H", unit, 1, density)  # for each inch, or each centimetre
     assert opened(inverted(bytes(content))).info.get("dpi") == ((1, density) if is_kept else None)
@@ -348,9 +346,7 @@ def test_truncated_image_is_refused_unless_its_pixels_are_complete(content: byte
 )
 @example(sample="APNG of one bit", edits=[(8, 0, 1)])  # still an animation
 @settings(max_examples=300, deadline=None)
-def test_changed_bytes_are_an_image_or_invalid(
-    sample: str, edits: list[tuple[int, int, int]]
-) -> None:
+def test_any_bytes_are_an_image_or_invalid(sample: str, edits: list[tuple[int, int, int]]) -> None:
     content = bytearray(SAMPLES[sample])
     for anywhere, value, length in edits:
         place = anywhere % (len(content) + 1)

@@ -4,8 +4,6 @@ https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html
 https://docs.aws.amazon.com/step-functions/latest/apireference/API_HistoryEvent.html
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re
@@ -219,9 +217,7 @@ def test_a_filter_selects_by_key_prefix_outcome_and_time(logs: Logs) -> None:
         assert {each.id for each in machine(logs).select(wanted)} == set(names)
 
 
-def test_a_key_is_found_whatever_characters_it_has_and_only_plain_ones_are_in_the_pattern(
-    logs: Logs,
-) -> None:
+def test_a_key_of_any_characters_is_found_and_only_plain_ones_are_asked_for(logs: Logs) -> None:
     keys = {"a b/c-d_e.png": "*a b/c-d_e.png*", "שלום": "*"}
     keys |= {
         'x" || $.type = "': "*.type *",
@@ -249,9 +245,7 @@ def test_only_what_is_new_is_read_and_given_again(logs: Logs) -> None:
     assert logs.asked[-1]["startTime"] == milliseconds(at(480))
 
 
-def test_a_list_reads_from_the_newest_entry_to_the_first_one_of_the_last_that_it_lists(
-    logs: Logs,
-) -> None:
+def test_a_list_reads_from_the_newest_entry_to_the_first_of_the_last_it_lists(logs: Logs) -> None:
     chance = random.Random(2)  # noqa: S311
     for number in range(120):  # one starts each second, and some outlive many others
         waits = state("Wait", "Wait For Lock") * chance.choice([0, 1, 20])

@@ -1,7 +1,5 @@
 """`inorder policy new`: what it writes, that its tests pass, and when it writes nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -46,9 +44,7 @@ def test_a_new_policy_passes_the_tests(project: Path, source: str) -> None:
 
 
 @pytest.mark.parametrize("source", SHIPPED)
-def test_a_new_policy_is_a_few_lines_in_few_places_and_deploys_what_its_source_does(
-    project: Path, source: str
-) -> None:
+def test_a_new_policy_is_few_lines_and_deploys_as_its_source(project: Path, source: str) -> None:
     before = (project / "template.yaml").read_text(encoding="utf-8")
     new_policy.create("made-by-test", source, project)
     after = (project / "template.yaml").read_text(encoding="utf-8")

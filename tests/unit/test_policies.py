@@ -1,7 +1,5 @@
 """The facts about the policies, and the tables that are rendered from them."""
 
-from __future__ import annotations
-
 import pytest
 from samcli.yamlhelper import yaml_parse
 
@@ -23,33 +21,22 @@ def test_the_template_offers_the_policies_in_the_same_order_and_each_file_is_of_
         policies.policy("nothing")
 
 
-@pytest.mark.parametrize("policy", policies.names())
-def test_the_words_for_outcomes_are_those_of_the_files(policy: str) -> None:
-    states = policies.definition(policy)["States"]
-    ends = [each for each in states.values() if is_end(each)]
-    good = {each["Parameters"]["outcome"] for each in ends if each["Type"] == "Pass"}
-    bad = {each["Error"] for each in ends if each["Type"] == "Fail"}
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+def test_the_facts_are_those_of_the_file(policy: policies.Policy) -> None:
+    states = policies.definition(policy.name)["States"]
+    ends = {name: each for name, each in states.items() if is_end(each)}
+    good = {each["Parameters"]["outcome"] for each in ends.values() if each["Type"] == "Pass"}
+    bad = {each["Error"] for each in ends.values() if each["Type"] == "Fail"}
     assert good <= outcomes.FINISHED | {outcomes.RETRYING}
     queued = outcomes.PARKED | {outcomes.NOT_PARKED}
     assert bad <= queued or not doing(states, Role.PARKS)  # then it loses its events
-    if policy == "latest-wins":
+    if policy.name == "latest-wins":
         assert good | bad == outcomes.FINISHED | {outcomes.RETRYING} | queued
-
-
-@pytest.mark.parametrize("policy", policies.names())
-def test_each_end_and_each_broken_lock_has_its_metric(policy: str) -> None:
-    states = policies.definition(policy)["States"]
     if doing(states, Role.PARKS, Role.RETRIES):  # a policy without a queue has no metrics
         watched = {name for name in states if f'"{name}"' in WATCHING}
-        assert watched >= {name for name, each in states.items() if is_end(each)}
-        assert watched >= {*doing(states, Role.BREAKS)}
-
-
-@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
-def test_the_fence_is_that_of_the_file(policy: policies.Policy) -> None:
-    states = policies.definition(policy.name)["States"].values()
-    payloads = [each["Parameters"]["Payload"] for each in states if each.get("Resource") == INVOKE]
-    assert [payload.get("fence") for payload in payloads] == [policy.fence]
+        assert watched >= {*ends, *doing(states, Role.BREAKS)}
+    invoked = [each["Parameters"] for each in states.values() if each.get("Resource") == INVOKE]
+    assert [parameters["Payload"].get("fence") for parameters in invoked] == [policy.fence]
 
 
 def test_the_tables_of_the_documentation_are_up_to_date() -> None:

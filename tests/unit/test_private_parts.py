@@ -1,7 +1,5 @@
 """What the project uses of moto and ministack beside their interfaces is there, and is little."""
 
-from __future__ import annotations
-
 import inspect
 import pkgutil
 import re
@@ -46,9 +44,7 @@ def test_there_are_at_most_25_and_each_is_where_it_was() -> None:
     assert list(moved()) == []
 
 
-def test_a_part_that_an_update_has_moved_or_changed_is_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_part_that_an_update_moved_or_changed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(stepfunctions, "_invoke_resource")
     monkeypatch.setattr(moto.core.utils, "utcnow", lambda zone: zone)
     gone, changed = moved()

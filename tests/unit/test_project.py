@@ -1,7 +1,5 @@
 """Rules for the project's own files: sizes, imports, locks, and what make does."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -1,7 +1,5 @@
 """Records and messages: a state machine names and writes them as the functions and the tool do."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

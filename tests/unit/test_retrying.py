@@ -1,7 +1,5 @@
 """`inorder retrying`: which events wait, as the log of the function says."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -89,16 +87,14 @@ def test_an_event_that_waits_again_is_listed_once_with_its_latest_reason() -> No
     assert event.reasons == "E: c (2 times); StartExecution: gone"
 
 
-def test_the_list_shows_keys_as_they_are_and_fits_a_terminal(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_list_shows_keys_as_they_are_and_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     aws = Stack(waiting(-9, "a", 60, object_key="[red]\x1b.png", reasons=["word " * 30]))
     monkeypatch.setattr(queues, "Connection", lambda *_, **__: aws)
     printed = CliRunner(mix_stderr=False).invoke(main, ["retrying"], env={"COLUMNS": "80"})
     for text in ("a  [red]\\x1b.png", "failed 2 times since", "word word"):
         assert text in printed.stdout
     assert max(map(len, printed.stdout.splitlines())) <= 80
-    assert "about 7 messages that wait, and 3 that are due" in printed.stderr
+    assert "about 7 messages that wait, and 3 due ones" in printed.stderr
 
 
 def test_a_parked_event_shows_why_each_attempt_failed() -> None:

@@ -1,7 +1,5 @@
 """`inorder try`: what it says of answers, invocations and handlers, without a local AWS."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -17,10 +15,9 @@ from inorder.asl.size import MOST_BYTES
 from inorder.errors import Failure
 from inorder.local_aws import LocalAws
 from inorder.trying import inside, machine, new, verdict
-from inorder.trying.contract import broken
 from inorder.trying.inside import FAILS, FILE, FUNCTION, JOURNAL, PACKAGES, RELEASE, TIMES_OUT
 from inorder.trying.trial import Sample, paired
-from inorder.trying.verdict import Invocation
+from inorder.trying.verdict import Invocation, broken
 from inorder.trying.work import named
 from tests.support import events
 
@@ -49,9 +46,7 @@ REJECTED = {"outcome": "Rejected", "expires_at": LATER, "error": "E", "cause": "
         ({"outcome": "Rejected", "expires_at": LATER}, "without the text error and cause:"),
     ],
 )
-def test_an_answer_that_breaks_the_contract_is_named_with_what_to_change(
-    answer: Any, said: str
-) -> None:
+def test_a_broken_contract_is_named_with_what_to_change(answer: Any, said: str) -> None:
     told = broken(json.dumps(answer), NOW)
     assert bool(told) == bool(said)
     assert said in told
@@ -62,18 +57,13 @@ def test_an_answer_that_breaks_the_contract_is_named_with_what_to_change(
     [
         ({"seconds": 1, "answer": json.dumps(DONE)}, ""),
         ({"seconds": 1, "answer": "{'outcome': {1}}"}, "not JSON with an outcome"),
-        (
-            {"seconds": 1, "error": "ValueError: bad (app.py, line 3)"},
-            "raises ValueError: bad (app",
-        ),
+        ({"seconds": 1, "error": "ValueError: bad (app.py, line 3)"}, "raises ValueError: bad ("),
         ({"began": NOW - 6}, "not answered after the 5 s"),
         ({"began": NOW - 4}, ""),  # it may still answer
         ({"began": NOW - 6, "stalled": "PutObject"}, ""),
     ],
 )
-def test_an_invocation_is_judged_by_its_answer_its_error_and_its_time(
-    invocation: dict[str, Any], said: str
-) -> None:
+def test_answer_error_and_time_of_invocations_count(invocation: dict[str, Any], said: str) -> None:
     facts: dict[str, Any] = {"id": "1", "stalled": "", "began": NOW}
     made = Invocation(**facts | invocation)
     found = verdict.answers([made], NOW, timeout=5)
@@ -101,9 +91,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("import os\nos.environ['UNSET_HERE']", "KeyError: 'UNSET_HERE' (tried.py, line 2)."),
     ],
 )
-def test_why_a_handler_cannot_be_loaded_and_what_to_change(
-    folder: Path, source: str, said: str
-) -> None:
+def test_why_a_handler_fails_to_load_and_what_helps(folder: Path, source: str, said: str) -> None:
     file = folder / "tried.py"
     file.write_text(source)
     wrong = inside.why_not()
@@ -131,9 +119,7 @@ def test_a_handler_is_a_function_in_a_python_file_that_is_there(tmp_path: Path) 
         ("aws-sdk:s3:putObject", "lambda:invoke", "Stage is a Task on arn:aws:states:::lambda:inv"),
     ],
 )
-def test_why_a_state_machine_cannot_be_tried(
-    tmp_path: Path, part: str, instead: str, said: str
-) -> None:
+def test_why_a_machine_cannot_be_tried(tmp_path: Path, part: str, instead: str, said: str) -> None:
     file = tmp_path / "work.asl.json"
     file.write_text(STATE_MACHINE)
     assert machine.read(file)["StartAt"] == "Each"
@@ -142,9 +128,7 @@ def test_why_a_state_machine_cannot_be_tried(
         machine.read(file)
 
 
-def test_what_is_missing_is_installed_from_the_requirements_beside_the_handler(
-    tmp_path: Path,
-) -> None:
+def test_what_is_missing_is_installed_from_requirements_beside_the_handler(tmp_path: Path) -> None:
     info, wheel = "tried_missing-1.dist-info", tmp_path / "tried_missing-1-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("tried_missing.py", "")
@@ -185,9 +169,7 @@ def test_the_journal_has_each_answer_and_each_error(folder: Path) -> None:
     assert all(each.seconds is not None for each in journal)
 
 
-def test_the_first_answer_of_a_key_is_lost_or_comes_late_and_the_next_one_is_not(
-    folder: Path,
-) -> None:
+def test_the_first_answer_of_a_key_is_lost_or_comes_late_and_the_next_is_not(folder: Path) -> None:
     for how, first in ((FAILS, ConnectionError), (TIMES_OUT, 1)):  # it slept until after its end
         (folder / how).touch()
         answers = [invoked(folder, f"{how}/x", lambda *_: 1)[0] for _ in range(2)]

@@ -1,7 +1,5 @@
 """The fence in Python runs all vectors (tests/vectors/README.md), and that in TypeScript some."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

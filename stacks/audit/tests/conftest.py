@@ -1,7 +1,5 @@
 """What the tests of the audit share: objects that S3 refuses to show."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An audit in the cloud: what it refuses, what a batch finds, what becomes of suspects."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

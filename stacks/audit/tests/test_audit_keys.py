@@ -1,7 +1,5 @@
 """What an audit compares, and the event of a repair."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -347,18 +345,6 @@ def test_each_version_has_an_output_and_what_has_no_version_does_not_compare(s3:
     }
 
 
-def test_the_record_of_a_version_names_the_event_that_is_parked(stack: Stack) -> None:
-    stack.s3.put_bucket_versioning(Bucket="input", VersioningConfiguration={"Status": "Enabled"})
-    version = stack.s3.put_object(Bucket="input", Key="x.png", Body=b"x")["VersionId"]
-    scope = replace(SCOPE, table="keys", keeps="each")
-    read = Reader(stack.s3, stack.dynamodb, scope)
-    key_record = {"id": {"S": f"input/x.png#{version}"}, "failed_sequencer": {"S": "0A"}}
-    stack.dynamodb.put_item(TableName="keys", Item=key_record)
-    assert found_by(read) == {Subject("x.png", version): Verdict.MISSING}
-    stack.fail("x.png", record_id=f"event:input/x.png#{version}@0A")
-    assert found_by(read) == {Subject("x.png", version): Verdict.PARKED}
-
-
 def test_a_key_whose_source_changes_each_time_is_not_judged(s3: Any) -> None:
     changing = reader(s3, "newest")
     head = s3.head_object
@@ -482,6 +468,18 @@ def test_a_folder_of_s3s_console_is_counted_and_skipped(stack: Stack) -> None:
     report = stack.audit().run(grace=0, only_missing=True)
     assert +report.counts == {"skipped": 1, "missing": 2}
     assert stack.verdicts() == dict.fromkeys(("bytes/", "empty"), "missing")
+
+
+def test_the_record_of_a_version_names_the_event_that_is_parked(stack: Stack) -> None:
+    stack.s3.put_bucket_versioning(Bucket="input", VersioningConfiguration={"Status": "Enabled"})
+    version = stack.s3.put_object(Bucket="input", Key="x.png", Body=b"x")["VersionId"]
+    scope = replace(SCOPE, table="keys", keeps="each")
+    read = Reader(stack.s3, stack.dynamodb, scope)
+    key_record = {"id": {"S": f"input/x.png#{version}"}, "failed_sequencer": {"S": "0A"}}
+    stack.dynamodb.put_item(TableName="keys", Item=key_record)
+    assert found_by(read) == {Subject("x.png", version): Verdict.MISSING}
+    stack.fail("x.png", record_id=f"event:input/x.png#{version}@0A")
+    assert found_by(read) == {Subject("x.png", version): Verdict.PARKED}
 
 
 def test_the_queue_of_parked_events_decides_what_is_parked(stack: Stack) -> None:

@@ -1,7 +1,5 @@
 """Audits of a deployed stack: events are lost and outputs changed on purpose, and repaired."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -4,8 +4,6 @@ The local Step Functions makes no batches, and enforces no role of a state machi
 compared with what AWS documents.
 """
 
-from __future__ import annotations
-
 import json
 
 from inorder import PROJECT
@@ -21,6 +19,8 @@ MOST_BYTES = 262_144
 INPUT, OUTPUT = (f"arn:aws:s3:::inorder.{name}BucketName" for name in ("Input", "Output"))
 LISTS = ((INPUT, "s3:ListBucket"), (OUTPUT, "s3:ListBucket"))
 PLACE = "us-east-1:123456789012"
+EXECUTIONS = f"arn:aws:states:{PLACE}:execution:AuditStateMachine.Name"
+CONTROLS = "states:DescribeExecution states:StopExecution states:RedriveExecution"
 STARTS = ("AuditStateMachine", "states:StartExecution")
 # What AWS documents for a Distributed Map and its ItemReader:
 # https://docs.aws.amazon.com/step-functions/latest/dg/iam-policies-eg-dist-map.html
@@ -28,10 +28,8 @@ MACHINE = granting(
     STARTS,
     ("AuditKeysFunction.Arn", "lambda:InvokeFunction"),
     *LISTS,
-    (
-        f"arn:aws:states:{PLACE}:execution:AuditStateMachine.Name/*",
-        "states:DescribeExecution states:StopExecution states:RedriveExecution",
-    ),
+    (f"{EXECUTIONS}:*", CONTROLS),
+    (f"{EXECUTIONS}/*", CONTROLS),  # with the label of the map
 )
 FUNCTION = granting(
     (

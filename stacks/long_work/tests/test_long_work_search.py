@@ -1,11 +1,9 @@
 """Searches every interleaving of executions, deaths, status events and sweeps of a few events.
 
-The states of the ASL file are taken through TestState, and `take_over` is the shipped code, stopped
+The states of the ASL file are taken as in the model, and `take_over` is the shipped code, stopped
 at each call of a service. Abstract are the work; the fence, which has searches of its own; and
 EventBridge, which loses, delays and doubles status events. Each mutant must break a promise.
 """
-
-from __future__ import annotations
 
 import json
 import os
@@ -13,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from types import ModuleType, SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import pytest
 
@@ -78,18 +76,18 @@ class State(NamedTuple):
     parked: frozenset[int] = frozenset()
     wrong: str = ""
 
-    def spend(self, what: str) -> State:
+    def spend(self, what: str) -> Self:
         return self._with(what, getattr(self, what) - 1)
 
-    def less(self, part: str, one: Any) -> State:
+    def less(self, part: str, one: Any) -> Self:
         parts = list(getattr(self, part))
         parts.remove(one)
         return self._with(part, tuple(parts))
 
-    def more(self, part: str, one: Any) -> State:
+    def more(self, part: str, one: Any) -> Self:
         return self._with(part, tuple(sorted((*getattr(self, part), one), key=repr)))
 
-    def _with(self, name: str, value: Any) -> State:
+    def _with(self, name: str, value: Any) -> Self:
         return self._replace(**{name: value})
 
     @property

@@ -1,7 +1,5 @@
 """Long work on a local AWS: a state machine of seconds, or of three minutes with NIGHT=1."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """The stack for long work: what its roles may do, and what its parts know of each other."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

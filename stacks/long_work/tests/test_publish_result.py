@@ -1,7 +1,5 @@
 """Publishes staged results on ministack, which honours the condition on a multipart upload."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

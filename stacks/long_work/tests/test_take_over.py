@@ -1,7 +1,5 @@
 """A sweep of the deaths that left no record, on ministack; the search has what follows from one."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from types import ModuleType, SimpleNamespace

@@ -4,8 +4,6 @@ Neither moto nor ministack evaluates a filter pattern or a query, so their parts
 AWS's documents, with entries of AWS's form and with the ASL files.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

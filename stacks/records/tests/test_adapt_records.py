@@ -1,7 +1,5 @@
 """The executions that S3 events start which come by SQS, or by SNS and SQS."""
 
-from __future__ import annotations
-
 import json
 import os
 from types import ModuleType
@@ -14,14 +12,7 @@ from botocore.exceptions import ClientError
 
 from adapt_records.notifications import adapt
 from main_stack import MainStack
-from tests.support.events import (
-    changed,
-    notification,
-    record,
-    shipped,
-    sqs_batch,
-    without,
-)
+from tests.support.events import changed, notification, record, shipped, sqs_batch, without
 from tests.support.in_process import Context
 from tests.support.resolved_template import template
 from tests.unit.conftest import Lines, Load, new_queue, taken_from

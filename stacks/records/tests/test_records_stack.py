@@ -1,10 +1,7 @@
 """S3 notifications by SNS and SQS start the same executions as events by EventBridge."""
 
-from __future__ import annotations
-
 from inorder import PROJECT
-from inorder.aws.companions import Described
-from inorder.aws.stack import Connection, deploy, sam_deploy
+from inorder.aws.stack import Described, deploy, sam_deploy
 from inorder.local_aws import LocalAws
 from tests.conftest import picture
 from tests.stack.conftest import CYAN, RED, Workflow
@@ -18,7 +15,7 @@ def test_an_upload_is_processed_by_way_of_sns_and_sqs_behind_a_malformed_message
     workflow = Workflow(local, deploy(local, "adapting", {}))
     parameters = {"StackName": "adapting"}
     sam_deploy(local, "adapting-records", parameters, PROJECT / "stacks/records/template.yaml")
-    queues = Described(Connection("adapting", local), "adapting-records").outputs
+    queues = Described(local.client("cloudformation"), "adapting-records").outputs
     sns = local.client("sns")
     topic = sns.create_topic(Name="pictures")["TopicArn"]
     [arn] = workflow.queue_attributes(queues["RecordsQueueUrl"], "QueueArn")

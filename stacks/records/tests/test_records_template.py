@@ -1,7 +1,5 @@
 """The stack that adapts records: what its function may do, and its alarms."""
 
-from __future__ import annotations
-
 from tests.template.deployed import ALARM, Deployed, granting
 
 PLACE = "us-east-1:123456789012"

@@ -113,7 +113,7 @@ HELD = common.SINCE | {"sequencer": "0B"}
 
 WRITES = [
     Write("Claim Key", None, CLAIMED),
-    Write("Claim Key", OLDER | {"status": "DONE", "expires_at": 1}, CLAIMED),
+    Write("Claim Key", OLDER | {"status": "DONE", "expires_at": 1, "hand_overs": 2}, CLAIMED),
     Write("Claim Key", OLDER | {"status": "FAILED"}, CLAIMED),
     Write("Claim Key", DONE | {"status": "FAILED"}, CLAIMED),
     Write("Claim Key", {"status": "DONE"}, CLAIMED),  # another policy's
@@ -125,6 +125,7 @@ WRITES = [
         DONE | {"status": "IN_PROGRESS"} | THEIRS,
         OLDER | THEIRS,
         MINE | {"sequencer": "0C"},
+        NEWER_WAITS,
         THEIRS,  # what another policy left
     ),
     # The lock stays with whoever has it, and the time is the newest waiter's.
@@ -161,12 +162,6 @@ STORIES = [
     common.REFUSED_INPUTS,
 ]
 
-CASES = Cases(
-    HOLDER,
-    CHOICES,
-    FLOW,
-    OUTPUTS,
-    WRITES,
-    STORIES,
-    SECONDS,
-)
+SURVIVORS = {"Key State? with Choices 3 and 4 swapped": "poll 0 is never the last one"}
+
+CASES = Cases(HOLDER, CHOICES, FLOW, OUTPUTS, WRITES, STORIES, SECONDS, SURVIVORS)

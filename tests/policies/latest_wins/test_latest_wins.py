@@ -40,6 +40,7 @@ def test_the_holder_starts_the_newest_event_and_an_older_one_gives_up(aws: InPro
     assert (duplicate.outcome, "Wait For Lock" in duplicate.path) == ("Superseded", False)
     release.set()
     assert aws.wait(holder).path[-3:] == ["Start Newest Event", "Final Outcome?", "Processed"]
+    assert newer.items() <= aws.state_machine.find("newest-").event.items()
     wait_until(lambda: aws.record("input/x.png")["status"] == "DONE", 30, "the newer event's end")
     assert colour_of(aws.output("out-x.png")) == MAGENTA
     # Either the waiter or the started execution is quicker; the other one has nothing to do.

@@ -1,44 +1,37 @@
-"""Takes one step of the shipped code: a state by TestState, or the function up to an S3 call.
+"""Takes one step of the shipped code: a state as in the simulation, or the function up to a call.
 
-Results are remembered, because the search takes the same step very often, and because what is
-broken is one state.
+Results are remembered, because the search takes the same step very often.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Coroutine, Iterator
-from functools import cache, lru_cache, partial
+from collections.abc import Iterator
+from functools import cache, lru_cache
 from http import HTTPStatus
 from io import BytesIO
 from typing import Any, NamedTuple
 
 from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.asl.lease import longest
-from inorder.ministack_parts import part
 from invert_image.inversion import InvalidImage, InvertedImage
 from tests.proof.model.healing import Items, Swept, sweep
 from tests.proof.model.scenario import INVALID
-from tests.proof.model.source import FENCE, NOW, SWEEP, Code
-from tests.proof.simulation.clock import client_error
-from tests.proof.simulation.machine import first_for
-from tests.proof.simulation.runtime_errors import UncaughtError, check_paths, chooser, find
+from tests.proof.model.source import FENCE, SWEEP, Code
+from tests.proof.simulation.clock import Clock, ServiceError, client_error
+from tests.proof.simulation.machine import (
+    CompiledState,
+    Context,
+    Execution,
+    UncaughtError,
+    find,
+    first_for,
+)
+from tests.proof.simulation.table import Table
 
-TABLE, PARKED, BUS = "model-keys", "model-parked", "model-retries"
-NAMES = {
-    "KeyTableName": TABLE,
-    "ParkedEventsQueueUrl": PARKED,
-    "RetryEventsQueueUrl": "model-retries",
-    "RetryEventsBusName": BUS,
-    "UniqueEventsBusName": "model-unique",
-}
-# What the services answer that an event is sent to; what is sent is read from the parameters.
-ANSWERS = {
-    "sqs": {"MessageId": "1"},
-    "events": {"FailedEntryCount": 0},
-    "states": {"ExecutionArn": "started"},
-}
+PARKED, BUS = "${ParkedEventsQueueUrl}", "${RetryEventsBusName}"
+SENT_TO = {"sqs", "events", "states"}  # services that an event is sent to
 OUTPUT_BUCKET = "output"
 OTHER = " (2)"  # ends the name of each state of a second file
 
@@ -167,25 +160,8 @@ class Engine:
     """
 
     def __init__(self) -> None:
-        if TABLE not in self._call("ListTables")["TableNames"]:  # another engine of this process
-            self._call(
-                "CreateTable",
-                TableName=TABLE,
-                BillingMode="PAY_PER_REQUEST",
-                AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-                KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-            )
         self._files: tuple[str, ...] = ()
-        self._tested: dict[tuple[str, Taken], StepResult] = {}
-
-    def _call(self, action: str, **parameters: Any) -> Any:
-        """Call DynamoDB in this process, because by HTTP it takes thirty times as long."""
-        headers = {"x-amz-target": f"DynamoDB_20120810.{action}", "host": "localhost"}
-        body = json.dumps(parameters).encode()
-        made = part("services.dynamodb.handle_request")("POST", "/", headers, body, {})
-        status, _, answer = _result_of(made)
-        assert status == HTTPStatus.OK, answer
-        return json.loads(answer or "{}")
+        self._clock = Clock(seed=0)
 
     def load(self, *files: str, fence: Code = FENCE, sweep: Code = SWEEP) -> None:
         """Take the steps of these from now on: the shipped ones, or a broken one."""
@@ -198,16 +174,11 @@ class Engine:
         self.fences: dict[str, str] = {}
         self.starts: list[str] = []
         for number, file in enumerate(files):
-            known = re.sub(r"\$\{(\w+)\}", lambda found: NAMES.get(found[1], found[0]), file)
-            whole = json.loads(known)
+            whole = json.loads(file)
             # The states of a second file get other names.
             names = {name: f"{name}{OTHER}" for name in whole["States"]} if number else {}
             self._add(redirected(whole, names), names)
-        # TestState reads no other state, and reading all of them takes most of its time.
-        self._alone = {
-            name: json.dumps({"StartAt": name, "States": {name: state}})
-            for name, state in self.states.items()
-        }
+        self._compiled = {name: CompiledState(state) for name, state in self.states.items()}
         self._live = {faults: live_fields(self.states, faults) for faults in (False, True)}
         self._steps: dict[tuple[Taken, bool], StepResult] = {}
 
@@ -223,10 +194,6 @@ class Engine:
         self.seconds |= {name: longest(state, limits) for name, state in states.items()}
         self.fences |= dict.fromkeys(states, json.dumps(fence))
         self.starts.append(whole["StartAt"])
-        if limits:
-            limits["poll_seconds"] = 0  # TestState would wait
-        for wait in (each for each in states.values() if "Seconds" in each):
-            wait["Seconds"] = 0
         self.states |= states
 
     def step(self, taken: Taken, faults: bool) -> StepResult:
@@ -236,10 +203,7 @@ class Engine:
         """
         key = (taken, faults)
         if key not in self._steps:
-            tested = (self._alone[taken.name], taken)
-            if tested not in self._tested:
-                self._tested[tested] = self._test_state(taken)
-            step = self._tested[tested]
+            step = self._take(taken)
             keep = self._live[faults][step.following] if step.following else None
             if keep is not None:
                 fields = {name: value for name, value in read(step.data).items() if name in keep}
@@ -247,60 +211,38 @@ class Engine:
             self._steps[key] = step
         return self._steps[key]
 
-    def _test_state(self, taken: Taken) -> StepResult:
+    def _take(self, taken: Taken) -> StepResult:
         name, execution, data, item, event, mock, token = taken
-        state, given = self.states[name], json.loads(event)
-        try:  # AWS raises here, and decides what follows a Choice
-            check = chooser(state) if state["Type"] == "Choice" else partial(check_paths, state)
-            expected = check(json.loads(data), given)
+        state, compiled, given = self.states[name], self._compiled[name], read(data)
+        context = Context(Execution(execution, read(event), 0), self._clock, "")
+        table, sent, error = Table(self._clock), dict[str, Any](), state.get("Error")
+        table.items = {read(item)["id"]["S"]: read(item)} if item else {}
+        try:
+            if state["Type"] != "Task":
+                following, output = compiled.passed(given, context)
+            else:
+                request = compiled.parameters(given, context)
+                sent = request if service_of(state) in SENT_TO and not mock else {}
+                try:
+                    result = _result_of(state, mock, request, table)
+                except ServiceError as failed:
+                    error = failed.name
+                    following, output = compiled.failed(given, failed)
+                else:
+                    following, output = compiled.succeeded(given, result, context)
         except UncaughtError as uncaught:
             return StepResult(None, data, item, error=f"States.Runtime, as {uncaught},")
-        service = service_of(state)
-        sends = service in ANSWERS and not mock
-        parameters: dict[str, Any] = {"inspectionLevel": "DEBUG"} if sends else {}
-        if sends:
-            mock = json.dumps(ANSWERS[service])
-        if mock:
-            failure = {"errorOutput": {"error": mock[1:], "cause": ""}}
-            parameters["mock"] = failure if mock.startswith("!") else {"result": mock}
-        elif service == "dynamodb":
-            key = {"id": {"S": self.item_key(name, data)}}
-            self._call("DeleteItem", TableName=TABLE, Key=key)
-            if item:
-                self._call("PutItem", TableName=TABLE, Item=json.loads(item))
-        running = {"Id": execution, "Name": execution, "Input": given}
-        parameters |= {"definition": self._alone[name], "stateName": name, "input": data}
-        parameters |= {"context": {"Execution": running, "StateMachine": {"Name": ""}}}
-        # As `_call` would, but that starts a thread for each.
-        status, _, answer = part("services.stepfunctions._test_state")(parameters)
-        assert status == HTTPStatus.OK, answer
-        tested = json.loads(answer)
-        sent = json.loads(tested["inspectionData"]["afterParameters"]) if sends else {}
         if is_write(state) and not mock:
-            written = self._call("GetItem", TableName=TABLE, Key=key).get("Item", {})
-            written |= {
-                each: {"S": NOW.isoformat()}
-                for each in written.keys() & {"claimed_at", "in_progress_since"}
-            }
-            item = json.dumps(written, sort_keys=True) if written else None
-        output = json.loads(tested.get("output", "{}"))
-        for caught in ("refusal", "fault", "queue_fault"):
-            if "Cause" in output.get(caught, {}):
-                output[caught]["Cause"] = ""
-            elif "SdkHttpMetadata" in output.get(caught, {}):
-                output[caught] = {}
+            items = [json.dumps(each, sort_keys=True) for each in table.items.values()]
+            item = items[0] if items else None
         if "lock_token" in output and token:
-            output["lock_token"] = token
-        following = tested.get("nextState")
-        # A null is present on AWS and absent on ministack.
-        assert expected in {None, following} or "null" in data, (name, data, expected, following)
-        following = expected or following
+            output = output | {"lock_token": token}
         dumped = json.dumps(output, sort_keys=True)
-        error, started = tested.get("error"), json.dumps(sent["Input"]) if "Input" in sent else None
+        started = json.dumps(sent["Input"]) if "Input" in sent else None
         return StepResult(following, dumped, item, _message(sent), started, error)
 
     def attempts(self, name: str, error: str) -> tuple[int, int]:
-        """Tell which retrier of a state retries an error, and how often; TestState does not retry.
+        """Tell which retrier of a state retries an error, and how often; a step is one attempt.
 
         It is -1 if there is none.
         """
@@ -373,13 +315,14 @@ def is_sender(state: dict[str, Any]) -> bool:
     return service_of(state) == "sqs" or buses == [BUS]
 
 
-def _result_of(made: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine that awaits nothing, so that it needs no event loop."""
-    try:
-        made.send(None)
-    except StopIteration as ended:
-        return ended.value
-    raise AssertionError("It awaits something.")
+def _result_of(state: dict[str, Any], mock: str | None, request: Any, table: Table) -> Any:
+    """Give what a Task's service answers, or raise its error."""
+    if mock:
+        if mock.startswith("!"):
+            raise ServiceError(mock[1:])
+        return json.loads(mock)
+    *_, service, operation = state["Resource"].split(":")
+    return table.call(operation, request) if service == "dynamodb" else {}
 
 
 def _message(sent: dict[str, Any]) -> Sent | None:

@@ -31,6 +31,11 @@ class Result:
     trace: tuple[str, ...] = ()
     ended: bool = True  # it has seen all states that there are
 
+    def assert_right(self) -> None:
+        """Fail unless all states were seen, and nothing is wrong; with `-rP`, print the sizes."""
+        print(self)  # noqa: T201
+        assert (self.problem, self.ended) == (None, True)
+
     def __str__(self) -> str:
         searched = f"{self.states} states, {self.transitions} transitions, depth {self.depth}"
         if self.ended and not self.problem:

@@ -10,8 +10,9 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 from inorder_fence import fenced_output, stuck
+from tests.proof.simulation.clock import EPOCH
 
-NOW = datetime(2100, 1, 1, tzinfo=UTC)  # TestState takes the real time, which is earlier
+NOW = datetime.fromtimestamp(EPOCH, UTC)
 LOOPS_AT_MOST = 100  # in one run; the shipped fence makes fewer than 30
 
 

@@ -19,7 +19,7 @@ from tests.proof.model.source import FENCE, SWEEP
 # A search ends at so many states, by the number of events; `make model` allows twenty times more.
 # So a broken file is searched for about as long as a good one, which in CI has at most 3,176, 8,488
 # and 19,057 states.
-LIMITS = {1: 20_000, 2: 60_000, 3: 30_000}
+LIMITS = {1: 20_000, 2: 60_000, 3: 40_000}
 LONG = bool(os.environ.get("MODEL"))  # `make model`
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import sys
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.machinery import SourceFileLoader
@@ -61,13 +60,10 @@ def mutants(function: str) -> Iterator[Mutant]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         unchanged = _Finder(path, compile(tree, path, "exec"))
         yield Mutant(UNCHANGED, f"{path.name}:", unchanged.install)
-        seen: Counter[str] = Counter()
         for where, name in _changed(tree):
-            full = f"{path.name} {where}: {name}"
-            seen[full] += 1
-            number = f" ({seen[full]})" if seen[full] > 1 else ""
             code = compile(ast.fix_missing_locations(tree), path, "exec")
-            yield Mutant(full + number, f"{path.name}:{where}", _Finder(path, code).install)
+            install = _Finder(path, code).install
+            yield Mutant(f"{path.name} {where}: {name}", f"{path.name}:{where}", install)
 
 
 @contextmanager

@@ -59,7 +59,7 @@ class Tests:
             raise RuntimeError(f"{surveying.failed or self._names} fails without a mutant")
         gc.freeze()
         trying: dict[int, tuple[Mutant, int]] = {}
-        for mutant in chosen:
+        for mutant in _numbered(chosen):
             if len(trying) == workers:
                 yield self._ended(trying)
             receiver, sender = os.pipe()
@@ -115,6 +115,15 @@ class Tests:
         return sorted(
             able, key=lambda name: self._seconds[name] / (1 + kills[mutant.where, name]) ** 2
         )
+
+
+def _numbered(chosen: Iterable[Mutant]) -> Iterator[Mutant]:
+    """Number the mutants of the same name: a reason is for one of them."""
+    seen: Counter[str] = Counter()
+    for mutant in chosen:
+        seen[mutant.name] += 1
+        again = seen[mutant.name] > 1 and mutant.name != UNCHANGED
+        yield mutant._replace(name=f"{mutant.name} ({seen[mutant.name]})") if again else mutant
 
 
 def _file_of(test: str) -> str:

@@ -8,6 +8,7 @@ from tests.policies.tables import TABLES
 _INSTANT = "it makes no difference on which side the one instant counts"
 _CHOSEN = "a number that was chosen: no promise depends on it"
 _SHORTER = "a shorter wait for an answer is one more fault, which is retried"
+_LONGER = "the function's timeout has room for a longer wait"
 _EQUAL = "the lengths are equal"
 _SAME = "it computes the same"
 _GIVEN = "the function gives it; the default is for the command and the tests"
@@ -31,11 +32,14 @@ _CODE: dict[str, dict[str, str]] = {
         "retries.py Message: 1 -> 2": _GIVEN,
         "retries.py _with_reason: 0 -> -1": _SAME,
         "app.py : 2 -> 1 (2)": _SHORTER,
+        "app.py : 2 -> 3 (2)": _LONGER,
         "app.py : 3 -> 2": _SHORTER,
+        "app.py : 3 -> 4": _LONGER,
         "app.py _iso: no timespec='seconds'": "each reader takes a fraction of a second, too",
         "app.py _handle_batch: True -> False": _EQUAL,
         "app.py _handle_batch: no strict=True": _EQUAL,
         "retries.py : 200 -> 400": _CHOSEN,
+        "retries.py : 200 -> 100": _CHOSEN,
     },
     "adapt_records": {
         "app.py : 2 -> 3": _CHOSEN,
@@ -85,6 +89,7 @@ _CODE: dict[str, dict[str, str]] = {
         "worker.py serve: True -> True": _SAME,
         "worker.py _kind: no raise AssertionError(error)": "there is always a class with a name",
         "worker.py : __name__ == '__main__' -> False": _PATH,
+        "worker.py : no os.environ[IS_WORKER] = '1'": _PATH,
         "worker.py : no serve(Connection(int(sys.argv[1])))": _PATH,
         "worker.py : 1 -> 2": _PATH,
         "worker.py : 1 -> 0": _PATH,

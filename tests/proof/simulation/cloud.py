@@ -49,7 +49,6 @@ class Settings:
     # Whether the retries' function has to get along with that concurrency too.
     shares_concurrency: bool = False
     retry_hours: float = DEFAULTS["RetryHours"]
-    heal_minutes: float = DEFAULTS["HealMinutes"]
     outages: Iterable[Outage] = ()
     dies: Dies = lambda _, __: False  # tells whether an execution dies when it enters a state
     poison: frozenset[str] = frozenset()  # keys of objects for which the function fails
@@ -80,8 +79,7 @@ class Cloud:
         self._limit = Limit(settings.concurrency)
         self._functions = self._make_functions()
         self._start_retries()
-        if settings.heal_minutes:
-            clock.env.process(self._sweep())
+        clock.env.process(self._sweep())
 
     def switch(self, policy: str) -> None:
         """Let executions that start from now on have this policy."""
@@ -134,13 +132,11 @@ class Cloud:
             function = self._functions[parameters["FunctionName"]]
             return function.invoke(parameters["Payload"], seconds)
         action: Callable[[Json], Any] = {
-            "putItem": self.table.put,
-            "updateItem": self.table.update,
-            "getItem": self.table.get,
-            "sendMessage": self._send,
-            "putEvents": self._put_events,
-            "startExecution": lambda parameters: self.start(parameters["Input"]),
-        }[operation]
+            "dynamodb": lambda parameters: self.table.call(operation, parameters),
+            "sqs": self._send,
+            "events": self._put_events,
+            "states": lambda parameters: self.start(parameters["Input"]),
+        }[service]
         return self.clock.request(service, lambda: action(parameters) or {}, seconds)
 
     def dies(self, execution: Execution, state: str) -> bool:
@@ -266,7 +262,7 @@ class Cloud:
         )
         handle = inspect.unwrap(function.handler)
         while True:
-            yield clock.env.timeout(60 * self.settings.heal_minutes)
+            yield clock.env.timeout(60 * float(DEFAULTS["HealMinutes"]))
             if clock.trouble("lambda"):
                 continue  # it begins within a minute, or not at all
             clock.elapsed = 0.0
@@ -289,10 +285,6 @@ class Cloud:
         """Tell whether nothing is left to do, and no record is in the index."""
         busy = self.running or self.retries.size or self.bus.pending
         return not busy and not self.table.having(SINCE)
-
-    @property
-    def working(self) -> int:
-        return self._limit.running
 
     @property
     def makespan(self) -> float:

@@ -1,6 +1,7 @@
 """Runs executions of an ASL file, as far as the shipped files use the language.
 
-Each state is compiled once. Choices and paths are evaluated by the model checker's code.
+Each state is compiled once. A path that leads nowhere ends an execution, as on AWS, and so does an
+attribute for DynamoDB that is no string: States.Runtime, which no Catch handles.
 """
 
 from __future__ import annotations
@@ -8,7 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
 from itertools import zip_longest
 from typing import Any, Protocol
 from uuid import UUID
@@ -18,7 +22,6 @@ import simpy
 from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.asl.size import MOST_BYTES, TOO_LARGE
 from tests.proof.simulation.clock import Clock, ServiceError, Steps
-from tests.proof.simulation.runtime_errors import UncaughtError, chooser, find
 
 KNOWN_FIELDS = {
     *("Catch", "Cause", "CausePath", "Choices", "Comment", "Default", "End", "Error", "Next"),
@@ -28,6 +31,10 @@ KNOWN_FIELDS = {
 ANY_FAILURE = "States.TaskFailed"  # each error of a task, but none that the engine itself makes
 
 Json = dict[str, Any]
+
+
+class UncaughtError(Exception):
+    """An error that AWS would report as States.Runtime."""
 
 
 @dataclass
@@ -92,42 +99,64 @@ class Machine:
 
 
 class CompiledState:
-    """A state; `Machine` runs it."""
+    """A state. What follows it, and its output, are given as a pair; at an end, None follows."""
 
     def __init__(self, state: Json) -> None:
         assert state.keys() <= KNOWN_FIELDS, state.keys() - KNOWN_FIELDS
         assert state.get("OutputPath") is None
         self._state = state
         parameters = state.get("Parameters", state.get("Result"))
-        self._parameters = _template(parameters) if parameters is not None else _all
+        self.parameters = _template(parameters) if parameters is not None else _all
         self._select = _template(state["ResultSelector"]) if "ResultSelector" in state else _all
         self._choose = chooser(state) if state["Type"] == "Choice" else None
+        self._cause = _value(_TOKEN.finditer(state.get("CausePath", "$")))
 
     def run(
         self, data: Json, context: Context, services: Services
     ) -> Generator[simpy.Event, Any, tuple[str | None, Json]]:
-        """Give the following state and its data; None and the output at the end."""
+        """Take the state, in its time."""
+        if self._state["Type"] == "Task":
+            return (yield from self._run_task(data, context, services))
+        if self._state["Type"] == "Wait":
+            yield services.clock.env.timeout(self._wait(data))
+        return self.passed(data, context)
+
+    def passed(self, data: Json, context: Context) -> tuple[str | None, Json]:
+        """Take a state other than a Task, at once."""
         state, following = self._state, self._state.get("Next")
         if self._choose:
             following = self._choose(data, context.execution.input)
         match state["Type"]:
             case "Wait":
-                seconds = state.get("Seconds") or find(state["SecondsPath"], data)
-                yield services.clock.env.timeout(seconds)
+                self._wait(data)
             case "Fail":
+                self._cause(data, context)
                 return None, {"Error": state["Error"]}
             case "Pass":
                 seen = find(state.get("InputPath", "$"), data)
-                data = _placed(data, self._parameters(seen, context), state)
-            case "Task":
-                following, data = yield from self._task(data, context, services)
+                data = _placed(data, self.parameters(seen, context), state)
         return following, {} if "OutputPath" in state else data
 
-    def _task(
+    def succeeded(self, data: Json, result: Any, context: Context) -> tuple[str | None, Json]:
+        """Let a Task end with the result of its service."""
+        placed = _placed(data, self._select(result, context), self._state)
+        return self._state.get("Next"), placed
+
+    def failed(self, data: Json, error: ServiceError) -> tuple[str | None, Json]:
+        """Let a Task end with an error, after its last attempt."""
+        _, catcher = first_for(self._state.get("Catch", []), error.name)
+        fault = {"Error": error.name, "Cause": error.cause}
+        return (catcher["Next"], _placed(data, fault, catcher)) if catcher else (None, fault)
+
+    def _wait(self, data: Json) -> float:
+        seconds: float = self._state.get("Seconds") or find(self._state["SecondsPath"], data)
+        return seconds
+
+    def _run_task(
         self, data: Json, context: Context, services: Services
-    ) -> Generator[simpy.Event, Any, tuple[str, Json]]:
+    ) -> Generator[simpy.Event, Any, tuple[str | None, Json]]:
         state, clock = self._state, services.clock
-        parameters = self._parameters(data, context)
+        parameters = self.parameters(data, context)
         attempts = [0] * len(state["Retry"])
         while True:
             try:
@@ -138,19 +167,15 @@ class CompiledState:
                 )
             except ServiceError as error:
                 number, retrier = first_for(state["Retry"], error.name)
-                if retrier and attempts[number] < retrier["MaxAttempts"]:
-                    delay = retrier["IntervalSeconds"] * retrier["BackoffRate"] ** attempts[number]
-                    attempts[number] += 1
-                    assert retrier["JitterStrategy"] == "FULL"
-                    longest = min(delay, retrier["MaxDelaySeconds"])
-                    yield clock.env.timeout(clock.random.uniform(0, longest))
-                    continue
-                _, catcher = first_for(state["Catch"], error.name)
-                if catcher is None:
-                    raise UncaughtError(error.name) from error
-                fault = {"Error": error.name, "Cause": error.cause}
-                return catcher["Next"], _placed(data, fault, catcher)
-            return state["Next"], _placed(data, self._select(result, context), state)
+                if retrier is None or attempts[number] == retrier["MaxAttempts"]:
+                    return self.failed(data, error)
+                delay = retrier["IntervalSeconds"] * retrier["BackoffRate"] ** attempts[number]
+                attempts[number] += 1
+                assert retrier["JitterStrategy"] == "FULL"
+                longest = min(delay, retrier["MaxDelaySeconds"])
+                yield clock.env.timeout(clock.random.uniform(0, longest))
+            else:
+                return self.succeeded(data, result, context)
 
 
 def first_for(rules: list[Json], error: str) -> tuple[int, Json | None]:
@@ -165,12 +190,14 @@ def first_for(rules: list[Json], error: str) -> tuple[int, Json | None]:
 def _placed(data: Json, result: Any, rule: Json) -> Json:
     """Put a result where a state or its Catch wants it."""
     path = rule.get("ResultPath", "$")
-    if path is None:
-        return data
-    name = path.removeprefix("$.")
-    assert path == "$" or name.isidentifier()
-    placed: Json = result if path == "$" else data | {name: result}
-    return placed
+    return data if path is None else _placed_at(data, path.split(".")[1:], result)
+
+
+def _placed_at(data: Json, names: list[str], result: Any) -> Any:
+    if not names:
+        return result
+    name, *more = names
+    return data | {name: _placed_at(data.get(name, {}), more, result)}
 
 
 def _all(data: Any, _: Context) -> Any:
@@ -184,6 +211,7 @@ _TOKEN = re.compile(
 )
 _CONTEXT: dict[str, Callable[[Context], Any]] = {
     "$$.Execution.Id": lambda context: context.execution.id,
+    "$$.Execution.Name": lambda context: context.execution.id,
     "$$.StateMachine.Id": lambda _: "",  # there is one
     "$$.StateMachine.Name": lambda context: context.machine,
     "$$.State.EnteredTime": lambda context: context.clock.datetime().isoformat(),
@@ -216,7 +244,15 @@ def _template(template: Any) -> Evaluate:
         else (name, _template(each))
         for name, each in template.items()
     ]
-    return lambda data, context: {name: value(data, context) for name, value in fields}
+    attributes = template.keys() & {"S.$", "N.$"}
+
+    def evaluate(data: Any, context: Context) -> Json:
+        found = {name: value(data, context) for name, value in fields}
+        if attributes and not all(isinstance(each, str) for each in found.values()):
+            raise UncaughtError(f"{found} is no attribute")
+        return found
+
+    return evaluate
 
 
 def _value(tokens: Iterator[re.Match[str]]) -> Any:
@@ -236,3 +272,79 @@ def _value(tokens: Iterator[re.Match[str]]) -> Any:
         return lambda data, context: find(path, data, context.execution.input)
     constant = json.loads(number) if number else literal
     return lambda _, __: constant
+
+
+# --- Choices and paths ---------------------------------------------------------------------------
+
+_STEP = re.compile(r"\.(\w+)|\['([^']*)'\]")
+_INPUT = "$$.Execution.Input"
+
+_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "IsString": lambda value, operand: isinstance(value, str) == operand,
+    "IsNumeric": lambda value, operand: isinstance(value, int | float) == operand,
+    "StringMatches": lambda value, pattern: isinstance(value, str) and fnmatchcase(value, pattern),
+    "NumericEquals": lambda value, operand: value == operand,
+    "NumericGreaterThan": lambda value, operand: value > operand,
+    "NumericLessThan": lambda value, operand: value < operand,
+    "StringEquals": lambda value, operand: isinstance(value, str) and value == operand,
+    "NumericGreaterThanEquals": lambda value, operand: value >= operand,
+    "NumericLessThanEquals": lambda value, operand: value <= operand,
+}
+
+
+def chooser(state: dict[str, Any]) -> Callable[..., str]:
+    """Compile a Choice: give what tells, of its data and the execution's input, what follows.
+
+    It raises if it compares an absent path.
+    """
+    rules = [(_condition(rule), rule["Next"]) for rule in state["Choices"]]
+    default: str = state["Default"]
+    return lambda data, event=None: next(
+        (following for holds, following in rules if holds(data, event)), default
+    )
+
+
+def find(path: str, data: Any, event: Any = None) -> Any:
+    """Follow a path in a state's input, or in the execution's."""
+    is_of_event, names = _names(path)
+    if is_of_event:
+        data = event
+    for name in names:
+        if not isinstance(data, dict) or name not in data:
+            raise UncaughtError(f"{path.removeprefix(_INPUT)} is absent")
+        data = data[name]
+    return data
+
+
+@cache
+def _names(path: str) -> tuple[bool, list[str]]:
+    """Tell whether a path is one into the execution's input, and give the names in it."""
+    names = [name or quoted for name, quoted in _STEP.findall(path.removeprefix(_INPUT))]
+    return path.startswith(_INPUT), names
+
+
+def _condition(rule: dict[str, Any]) -> Callable[[Any, Any], bool]:
+    if "And" in rule:
+        parts = [_condition(each) for each in rule["And"]]
+        return lambda data, event: all(part(data, event) for part in parts)
+    if "Or" in rule:
+        parts = [_condition(each) for each in rule["Or"]]
+        return lambda data, event: any(part(data, event) for part in parts)
+    if "Not" in rule:
+        negated = _condition(rule["Not"])
+        return lambda data, event: not negated(data, event)
+    variable: str = rule["Variable"]
+    [(operator, operand)] = [each for each in rule.items() if each[0] not in {"Variable", "Next"}]
+    if operator == "IsPresent":
+
+        def is_present(data: Any, event: Any) -> bool:
+            with suppress(UncaughtError):
+                find(variable, data, event)
+                return bool(operand)
+            return not operand
+
+        return is_present
+    compare = _OPERATORS[operator.removesuffix("Path")]
+    if operator.endswith("Path"):
+        return lambda data, event: compare(find(variable, data, event), find(operand, data, event))
+    return lambda data, event: compare(find(variable, data, event), operand)

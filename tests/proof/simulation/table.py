@@ -42,6 +42,10 @@ class Table:
 
     # For a state machine
 
+    def call(self, operation: str, request: Json) -> Json:
+        calls = {"putItem": self.put, "updateItem": self.update, "getItem": self.get}
+        return calls[operation](request)
+
     def put(self, request: Json) -> Json:
         key = request["Item"]["id"]["S"]
         self._check(request, key)

@@ -1,7 +1,9 @@
-"""The simulation agrees with the shipped files on another engine: moto, with the real handlers.
+"""The simulation, whose steps the model takes too, agrees with other engines.
 
-Executions of moto are threads. They sleep in a time that goes on only while all of them sleep, so
-the speed of the machine decides nothing.
+Each state and write is as its policy's table says, which `test_states` compares with TestState and
+DynamoDB, locally and on AWS. A burst is as on moto with the real handlers, where executions are
+threads. They sleep in a time that goes on only while all of them sleep, so the speed of the machine
+decides nothing.
 """
 
 from __future__ import annotations
@@ -14,12 +16,67 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
 from tests.conftest import picture
+from tests.policies.table import EXECUTION, RESPONSES, Effect, Row
+from tests.policies.tables import STATES, TABLES
+from tests.proof.simulation.clock import Clock, ServiceError
 from tests.proof.simulation.cloud import Cloud, Settings
-from tests.proof.simulation.conftest import DAY
+from tests.proof.simulation.conftest import uploaded_at_once
+from tests.proof.simulation.machine import CompiledState, Context, Execution
+from tests.proof.simulation.table import Table
 from tests.support.in_process import TABLE, InProcess, Throttled, import_anew
 from tests.unit.test_retry_events import NOW, Retries
+
+
+def context_of(policy: str, event: Any = None) -> Context:
+    given = TABLES[policy].event if event is None else event
+    return Context(Execution(EXECUTION, given, 0), Clock(0), "test")
+
+
+def taken(policy: str, case: Row | Effect) -> tuple[str | None, Any]:
+    """Take a state: what follows it, and its output."""
+    state, context = STATES[policy][case.state], context_of(policy, case.event)
+    compiled = CompiledState(state)
+    if state["Type"] != "Task":
+        return compiled.passed(case.input, context)
+    [(kind, content)] = RESPONSES[case.response].items()
+    if kind == "Throw":
+        return compiled.failed(case.input, ServiceError(content["Error"], content["Cause"]))
+    return compiled.succeeded(case.input, content, context)
+
+
+@pytest.mark.parametrize("policy", TABLES)
+def test_each_state_does_what_the_table_says(policy: str) -> None:
+    for row in TABLES[policy].rows:
+        if STATES[policy][row.state]["Type"] != "Pass":  # whose outputs are checked
+            assert taken(policy, row)[0] == row.following, row
+    for each in TABLES[policy].outputs:
+        assert taken(policy, each)[1] == each.output, each
+
+
+@pytest.mark.parametrize("policy", TABLES)
+def test_each_write_changes_only_the_records_that_it_may(policy: str) -> None:
+    for write in TABLES[policy].writes:
+        state, table, is_refused = STATES[policy][write.state], Table(Clock(0)), False
+        request = CompiledState(state).parameters(TABLES[policy].data, context_of(policy))
+        key = request.get("Key") or {"id": request["Item"]["id"]}
+        if write.before is not None:
+            table.items[key["id"]["S"]] = key | typed(TypeSerializer().serialize, write.before)
+        try:
+            table.call(state["Resource"].rpartition(":")[2], request)
+        except ServiceError:
+            is_refused = True
+        found = [typed(TypeDeserializer().deserialize, each) for each in table.items.values()]
+        key = typed(TypeDeserializer().deserialize, key)
+        assert found == ([] if write.after is None else [key | write.after]), write
+        assert is_refused == write.is_refused, write
+
+
+def typed(convert: Any, record: dict[str, Any]) -> dict[str, Any]:
+    return {name: convert(value) for name, value in record.items()}
+
 
 UPLOADS, CONCURRENCY, SECONDS = 20, 3, 0.5
 POLL_SECONDS = 0.1
@@ -108,10 +165,8 @@ def test_a_burst_on_moto_ends_as_the_simulation_says(aws: InProcess, retries: Re
 
 
 def simulated(seed: int) -> Cloud:
-    cloud = Cloud(Settings(concurrency=CONCURRENCY, seconds=SECONDS, seed=seed))
-    for number in range(UPLOADS):
-        cloud.upload(f"{number}.png")
-    cloud.run_until_quiet(DAY)
+    settings = Settings(concurrency=CONCURRENCY, seconds=SECONDS, seed=seed)
+    cloud = uploaded_at_once(settings, UPLOADS)
     outcomes = Counter(each.outcome for each in cloud.executions)
     assert outcomes["Processed"] == UPLOADS
     assert set(outcomes) <= {"Processed", "Retrying"}

@@ -4,8 +4,6 @@ checkov pins versions that do not fit the project's lock, so the arguments are a
 it in an environment of its own.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -248,7 +248,7 @@ def reason_of(verdict: Verdict, reading: Reading) -> str:
         if made_by
         else "It names no version of the code that made it.",
         Verdict.FOREIGN: "The output names no event of the bucket. This stack has not written it.",
-        Verdict.WAITING: "An execution is at it, or it will be started again.",
+        Verdict.WAITING: "An execution works on it, or it will be started again.",
         Verdict.PARKED: "Its event has failed for good. It is parked, unless it has been removed.",
         Verdict.UNREADABLE: f"{reading.refusal} It is neither compared nor repaired.",
         Verdict.NOT_COMPARABLE: "Its record has a sequencer that is not S3's. Delete the record."

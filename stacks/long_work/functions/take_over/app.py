@@ -1,7 +1,7 @@
 """Lambda handler: takes over what dead executions held, by their status events and on a schedule.
 
 A status event says at once that an execution has failed, timed out or was stopped. EventBridge
-delivers it by best effort, so it is speed only, and a sweep carries the correctness:
+may lose it, so it only saves time. A sweep finds every dead execution:
 
 - It reads the oldest 1,000 records of the index, and asks whether the holders of their locks live.
 - It lists the executions that have died since the last sweep, because one that died before its
@@ -55,7 +55,7 @@ class SweepFailed(Exception):
 
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> None:
-    """Take one execution over, stop the one for which one waits, or sweep.
+    """Take over from a dead execution, stop outdated work, or sweep.
 
     Raises
     ------

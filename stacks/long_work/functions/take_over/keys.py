@@ -1,12 +1,12 @@
-"""Takes over what a dead execution held, or held up: frees the key, and starts or parks the event.
+"""Takes over from a dead execution: frees the key, and starts or parks the event.
 
 An execution is dead if DescribeExecution says that it does not run; nothing else is believed. What
 is to do follows from the key's record, and each write is conditional on what was read of it. So all
 of this may be interrupted and repeated, by late and second status events and by sweeps.
 
 An event whose execution died is counted in its input, as ``retry``, and recorded with that: a first
-retry starts at once, later ones after a delay, by a sweep. A newer event that is recorded is not to
-blame, and starts at once.
+retry starts at once, later ones after a delay, by a sweep. A newer event that is recorded starts at
+once, because it has not failed.
 """
 
 from __future__ import annotations

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
-
 from inorder import PROJECT
 from inorder.model.policies import asl_file
-from tests.proof.model.conftest import Searched
-from tests.proof.model.engine import Engine, read
+from tests.proof.model.engine import read
 from tests.proof.model.newest import KEY, Newest
 from tests.proof.model.scenario import Scenario, scenarios
 from tests.proof.model.state import Run, State, Stored
-from tests.proof.model.suite import Breakage, Suite, breakages
+from tests.proof.model.suite import Suite, breakages
 
 
 class FenceAlone(Newest):
@@ -103,22 +100,3 @@ OUTDATED = breakages("""
         11: I4: 1a ends in Superseded, which is not true
 """)
 MENDED_SUITE = Suite(Repaired, MENDED, full=(), breakages=OUTDATED, kind=Mended)
-SUITES = (SUITE, MENDED_SUITE)
-
-
-@pytest.mark.parametrize(
-    ("suite", "scenario"), [(suite, each) for suite in SUITES for each in suite.short], ids=str
-)
-def test_no_race_leaves_a_stale_output(
-    engine: Engine, suite: Suite, scenario: Scenario, searched: Searched
-) -> None:
-    searched(str(suite), scenario, suite.search(engine, scenario))
-
-
-@pytest.mark.parametrize(
-    ("suite", "breakage"), [(suite, each) for suite in SUITES for each in suite.breakages], ids=str
-)
-def test_a_race_shows_that_a_step_of_the_fence_is_missing(
-    engine: Engine, suite: Suite, breakage: Breakage
-) -> None:
-    assert suite.search_broken(engine, breakage).problem == breakage.problem
