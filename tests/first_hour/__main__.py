@@ -28,10 +28,12 @@ removes it again, in about an hour. It costs less than two dollars: a KMS key fo
 logs, and a few thousand executions. Ctrl-C stops it at any time: what it has made is removed.
 
 It needs permissions to create, use and delete CloudFormation stacks with their IAM roles and
-policies, S3 buckets, DynamoDB tables, SQS queues, Lambda functions, state machines, EventBridge
-rules and buses, log groups, alarms, a dashboard and a KMS key; and states:TestState and
-states:ValidateStateMachineDefinition. Those of an administrator of a test account are simplest.
-SAM has a bucket of its own (aws-sam-cli-managed-default), which stays.
+policies, S3 buckets, DynamoDB tables, SQS queues, SNS topics, Lambda functions, state machines,
+EventBridge rules and buses, log groups, alarms, a dashboard and a KMS key; and states:TestState,
+states:ValidateStateMachineDefinition, servicequotas:GetServiceQuota and
+servicequotas:GetAWSDefaultServiceQuota. Those of an administrator of a test account are simplest.
+Two things stay: SAM's own bucket (aws-sam-cli-managed-default), and the rule with which Step
+Functions waits for long work (StepFunctionsGetEventsForStepFunctionsExecutionRule).
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tomllib
 
 from inorder import PROJECT
 from inorder.model.policies import asl_file, names
@@ -13,6 +14,7 @@ from tests.support.state_machines import substitute
 
 LINK_MINUTES = 15  # S3 says that its events need about five minutes after they are switched on
 FEW = 10  # concurrent invocations, which many new accounts have
+A_SECOND = 100  # of what quotas bound, which the trial uses at most
 
 
 @question(
@@ -23,6 +25,27 @@ def concurrency(trial: Trial) -> Answer:
     limits = trial.client("lambda").get_account_settings()["AccountLimit"]
     most = limits["ConcurrentExecutions"]
     return seen(most >= FEW, f"{most:,}", limits)
+
+
+@question(
+    "How high are the quotas here with which docs/cost.md computes?",
+    f"{A_SECOND} a second at least, which is what 100 uploads at once need. The page has those of"
+    " us-east-1; other regions and new accounts have less.",
+    not_local="it has no Service Quotas.",
+)
+def quotas(trial: Trial) -> Answer:
+    client, told = trial.client("service-quotas"), dict[str, float]()
+    page = tomllib.loads((PROJECT / "bench/quotas.toml").read_text())
+    rows = {name: row for name, row in page.items() if isinstance(row, dict) and "code" in row}
+    for name, row in rows.items():
+        named = dict(zip(("ServiceCode", "QuotaCode"), row["code"].split("/"), strict=True))
+        try:
+            answer = client.get_service_quota(**named)
+        except client.exceptions.NoSuchResourceException:  # of some, it knows the default only
+            answer = client.get_aws_default_service_quota(**named)
+        told[name] = answer["Quota"]["Value"]
+    texts = [f"{name}: {told[name]:,.0f} (there {rows[name]['quota']:,})" for name in told]
+    return seen(min(told.values()) >= A_SECOND, "; ".join(texts), told)
 
 
 @question(

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
+from inorder.aws.stack import Connection, Described, read_object
+from inorder_fence.fenced_output import output_key
 from inorder_fence.records import object_key_of
 from tests.conftest import picture
 from tests.first_hour.deliveries import PATIENCE, RED, event_of, outcome
 from tests.first_hour.questions import Answer, question, seen
-from tests.first_hour.trial import ODD_TEMPLATE, PREFIX, Trial
+from tests.first_hour.trial import LONG_PREFIX, PREFIX, Trial
 
 LEASE = 72  # seconds of latest-wins
 WITHOUT = 120  # seconds without any capacity
@@ -76,22 +79,81 @@ def sweep(trial: Trial) -> Answer:
 
 
 @question(
+    "Does a newer upload stop the long work that it outdates?",
+    "By the status event of its execution, which waits. Then only the newest output is written.",
+)
+def long_work(trial: Trial) -> Answer:
+    aws, key = Connection(f"{trial.name}-long-work", trial.local), f"{LONG_PREFIX}outdated"
+
+    def record() -> dict[str, Any]:
+        found = aws.table.get_item(Key={"id": f"{aws.stack.input_bucket}/{key}"})
+        return dict(found.get("Item", {}))
+
+    trial.put(key, b"older")
+    trial.wait(lambda: "lock_token" in record(), PATIENCE, "its lock")
+    outdated = str(record()["lock_token"])
+    newest = trial.put(key, b"newer")["ETag"].strip('"')
+    states = trial.client("stepfunctions")
+    described = partial(states.describe_execution, executionArn=outdated)
+    stopped = trial.wait(lambda: described()["status"] != "RUNNING", PATIENCE, "the end of that")
+    trial.wait(lambda: record().get("status") == "DONE", PATIENCE, "the newest's end")
+    output = read_object(trial.client("s3"), aws.stack.output_bucket, output_key(key))
+    why = trial.inorder("why", key, "--stack-name", aws.stack.name)
+    told = f"{described()['status']} {described().get('error')} after {stopped:.1f} s; {output!r}"
+    is_newest = newest in str(output) and "That is right" in why
+    return seen(is_newest and told.startswith("ABORTED Outdated"), told, why)
+
+
+@question(
     "Is what is no event parked, in the encrypted queue?",
     "The message has the input, and the reason InvalidEvent.",
 )
 def parked(trial: Trial) -> Answer:
-    sqs, url, found = trial.client("sqs"), trial.stack.parked_events_queue_url, list[Any]()
     ended = outcome(trial.run("latest-wins", {"no": "event"}))
+    url = trial.stack.parked_events_queue_url
+    reason = json.loads(message(trial, url, '"no":"event"'))["reason"]
+    return seen(ended == reason["Error"] == "InvalidEvent", f"{ended}: {reason}")
+
+
+def message(trial: Trial, url: str, part: str) -> str:
+    """Wait for a message that has a text in it, whatever its spaces."""
+    sqs, found = trial.client("sqs"), list[str]()
 
     def came() -> bool:
         answer = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=1)
-        bodies = [json.loads(each["Body"]) for each in answer.get("Messages", [])]
-        found[:] = [each for each in bodies if each["event"] == {"no": "event"}]
+        bodies = [each["Body"] for each in answer.get("Messages", [])]
+        found.extend(each for each in bodies if part in each.replace(" ", ""))
         return bool(found)
 
-    trial.wait(came, 60, "its message")
-    reason = found[0]["reason"]
-    return seen(ended == reason["Error"] == "InvalidEvent", f"{ended}: {reason}", found[0])
+    trial.wait(came, PATIENCE, f"a message with {part}")
+    return found[0]
+
+
+@question(
+    "Do messages of a rule of the bus, of functions and of SNS reach the encrypted queues?",
+    "All of them. The questions before have those of state machines and of a sweep's retries.",
+)
+def queues(trial: Trial) -> Answer:
+    records = Described(trial.client("cloudformation"), f"{trial.name}-records").outputs
+    # By the bus to the retry queue, whose function parks it.
+    report = {"reason": {"Error": "FromTheBus", "rejected": True}, "event": {"from": "bus"}}
+    entry = {"EventBusName": f"{trial.name}-retry-events", "Source": "inorder"}
+    entry |= {"DetailType": "Retrying Event", "Detail": json.dumps(report)}
+    trial.client("events").put_events(Entries=[entry])
+    # By a sweep, which parks a record without an event.
+    record = {"id": "by-hand/no-event", "in_progress_since": "2026-01-01T00:00:00+00:00"}
+    trial.aws.table.put_item(Item=record | {"status": "IN_PROGRESS"})
+    trial.client("lambda").invoke(FunctionName=trial.resources["HealKeysFunction"])
+    # By SNS to the queue of records, whose function passes on what is no record.
+    queue = {"QueueUrl": records["RecordsQueueUrl"], "AttributeNames": ["QueueArn"]}
+    arn = trial.client("sqs").get_queue_attributes(**queue)["Attributes"]["QueueArn"]
+    topic = trial.work["RecordsSourceArns"]
+    trial.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+    trial.client("sns").publish(TopicArn=topic, Message="FromTheTopic")
+    for part in ("FromTheBus", "NoEvent"):
+        message(trial, trial.stack.parked_events_queue_url, part)
+    message(trial, records["UnadaptedRecordsQueueUrl"], "FromTheTopic")
+    return seen(True, "all have come")
 
 
 @question(
@@ -139,7 +201,7 @@ ODD_LOCALLY = ODD[:3]
     " child is ended by signal 9, as in_time supposes; boto3 is 1.35.69 or newer (docs/deploy.md).",
 )
 def odd_functions(trial: Trial) -> Answer:
-    trial.deploy_main(**trial.create("odd", ODD_TEMPLATE))  # its output is WorkFunctionArn
+    trial.deploy_main(WorkFunctionArn=trial.work["OddFunctionArn"])
     told = dict[str, Any]()
     try:
         for way in ODD_LOCALLY if trial.local else ODD:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from uuid import uuid4
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from botocore.validate import ParamValidator
 
 from inorder.local_aws import LocalAws
@@ -71,17 +73,18 @@ def test_a_rule_that_matches_nothing_and_a_missing_permission_are_told(
 ) -> None:
     monkeypatch.setattr(deliveries, "PATIENCE", 3)
     rehearsal = Trial(uuid4().hex[:8], local, KeyPrefix="other/")
-    denied = Mock(status_code=400), {"Error": {"Code": "AccessDenied", "Message": "You may not."}}
-    call, deny = "before-call.sqs.ReceiveMessage", lambda **_: denied
-    local.client("sqs").meta.events.register(call, deny)
-    try:
+    denied = partial(ClientError, {"Error": {"Code": "AccessDenied", "Message": "You may not."}})
+    with (
+        patch.object(local.client("sqs"), "receive_message", side_effect=denied("ReceiveMessage")),
+        patch.object(local.client("dynamodb"), "delete_table", side_effect=denied("DeleteTable")),
+    ):
         report, verdicts = asked(rehearsal, tmp_path, "multipart", "conditions", "parked")
-    finally:
-        local.client("sqs").meta.events.unregister(call, deny)
     assert [*verdicts.values()] == [EXPECTED, FAILED, EXPECTED, FAILED]
     told = report.markdown.read_text()
-    assert ("Waited 3 s for its output" in told, "AccessDenied" in told) == (True, True)
-    assert (report.is_good, made_by(rehearsal)) == (False, [])
+    for part in ("Waited 3 s for its output", "the ReceiveMessage operation: You may not."):
+        assert part in told
+    assert "the DeleteTable operation: You may not." in told.partition("**Not removed:**")[2]
+    assert (report.is_good, rehearsal.remove(), made_by(rehearsal)) == (False, [], [])
 
 
 @pytest.mark.usefixtures("quick")
@@ -91,6 +94,7 @@ def test_a_stack_that_fails_halfway_is_removed(local: LocalAws, tmp_path: Path) 
     )
     report, verdicts = asked(rehearsal, tmp_path, "parked")
     assert verdicts == {"deployment": FAILED, "parked": NOT_ASKED}
+    assert "Failure: sam deploy of stack TRIAL failed" in report.markdown.read_text()
     assert (report.is_good, report.left, made_by(rehearsal)) == (False, [], [])
 
 
@@ -98,6 +102,8 @@ def test_a_run_that_is_resumed_asks_what_is_not_answered(tmp_path: Path) -> None
     report = Report(tmp_path, "r")
     answered, failed, *_ = QUESTIONS
     report.add(answered, seen(True, "yes"))
+    report.left = ["a bucket"]
+    assert not report.is_good  # although its one answer is as expected
     report.add(failed, failed.answer(SimpleNamespace(local=None, is_deployed=False)))  # type: ignore[arg-type]
     assert list(Report(tmp_path, "r", resume=True).rows) == [answered.name]
 
@@ -124,6 +130,7 @@ STATES = [{"MetricName": f"Executions{n}", "Dimensions": OF_TRIAL} for n in ("St
 OF_LOG = [{"MetricName": "Outcomes"}, {"MetricName": "FailedExecutions"}]
 ALARMS = [{"AlarmName": f"{n}Alarm"} for n in ("EventParked", "ExecutionsFailed")]
 ANSWERS: dict[str, dict[str, Any]] = {  # of AWS, as expected
+    "GetServiceQuota": {"Quota": {"Value": 1500.0}},
     "ValidateStateMachineDefinition": {"result": "OK", "diagnostics": []},
     "FilterLogEvents": {"events": [ENTRY]},
     "ListMetrics": {"Metrics": STATES + OF_LOG},
@@ -133,6 +140,10 @@ ANSWERS: dict[str, dict[str, Any]] = {  # of AWS, as expected
     "GetQueueAttributes": {"Attributes": {"ApproximateNumberOfMessages": "1"}},
 }
 OTHERWISE: dict[str, dict[str, Any]] = {
+    "quotas": {
+        "GetServiceQuota": {"Error": {"Code": "NoSuchResourceException"}},
+        "GetAWSDefaultServiceQuota": {"Quota": {"Value": 5.0}},
+    },
     "definitions": {"ValidateStateMachineDefinition": {"result": "FAIL", "diagnostics": [WRONG]}},
     "log": {"FilterLogEvents": {"events": [ENTRY, ENTRY]}},
     "metrics": {"ListMetrics": {"Metrics": STATES[:1] + OF_LOG}},
@@ -157,6 +168,8 @@ class Modelled(Trial):
 
     def answered(self, model: Any, **_: Any) -> Any:
         answer = self.answers.get(model.name, {})
+        if "Error" in answer:
+            return Mock(status_code=400), answer
         if model.output_shape:
             found = ParamValidator().validate(answer, model.output_shape)
             assert not found.has_errors(), found.generate_report()

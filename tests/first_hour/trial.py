@@ -19,16 +19,19 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, WaiterError
 
 from inorder import PROJECT
+from inorder.aws import stack as stacks
 from inorder.aws.executions import wait_until
-from inorder.aws.stack import COMPANIONS, Connection, Described, Stack, sam_deploy
+from inorder.aws.stack import Connection, Described, Stack, read_object, sam_deploy
 from inorder.errors import Failure
 from inorder.local_aws import LocalAws
 from inorder_fence.fenced_output import output_key
 
 NAME = "inorder-trial-"
 PREFIX = "rule/"  # of the keys for which the rule starts executions
+LONG_PREFIX = "long/"  # and of those for which the rule of stacks/long_work does
+COMPANIONS = (*stacks.COMPANIONS, "long_work")
 KEY_TEMPLATE = PROJECT / "examples" / "kms_key.yaml"
-ODD_TEMPLATE = Path(__file__).parent / "odd_function.yaml"
+WORK_TEMPLATE = Path(__file__).parent / "work.yaml"
 DEPLOY_SECONDS = 900
 Removal = tuple[str, Callable[[], Any]]  # what it removes, and how
 
@@ -42,7 +45,9 @@ class Trial:
     def __init__(self, run: str, local: LocalAws | None = None, **given: str) -> None:
         self.name, self.local = NAME + run, local
         self.is_deployed: bool | None = None  # before that is tried
-        self._given = {"KeyPrefix": PREFIX} | given
+        slow = {"SlowMark": "slow", "SlowSeconds": "5"}  # for the demonstration
+        self._given = {"KeyPrefix": PREFIX} | slow | given
+        self.work: dict[str, str] = {}  # the outputs of WORK_TEMPLATE
         self._clients = dict[str, Any]()
         self.aws: Connection  # the stack, once it is deployed
         self.took: dict[str, float] = {}  # seconds, by what was deployed
@@ -76,6 +81,7 @@ class Trial:
         """Deploy a KMS key, the stack with everything switched on, and its companions."""
         self.is_deployed = False
         key = {"KmsKeyArn": self.create("key", KEY_TEMPLATE)["KmsKeyArn"]}
+        self.work = self.create("work", WORK_TEMPLATE)
         for each in ("main", *COMPANIONS):
             began = time.monotonic()
             self.deploy_main(**key) if each == "main" else self._deploy_companion(each, **key)
@@ -96,10 +102,13 @@ class Trial:
         self.aws = Connection(self.name, self.local)
 
     def _deploy_companion(self, name: str, **parameters: str) -> None:
+        # SAM leaves out those that a template does not have.
+        parameters |= self.work | {"InputBucketName": self.stack.input_bucket}
+        parameters |= {"KeyPrefix": LONG_PREFIX, "StopsOutdatedWork": "true"}
         if self.local:
             template = PROJECT / "stacks" / name / "template.yaml"
             given = {"StackName": self.name, **parameters}
-            sam_deploy(self.local, f"{self.name}-{name}", given, template)
+            sam_deploy(self.local, f"{self.name}-{name.replace('_', '-')}", given, template)
         else:
             told = " ".join(f"{key}={value}" for key, value in parameters.items())
             variables = f"NAME={name}", f"STACK={self.name}", f"PARAMETERS={told}"
@@ -150,11 +159,7 @@ class Trial:
 
     def output(self, key: str) -> bytes | None:
         """Read the output of a key; None if there is none."""
-        s3 = self.client("s3")
-        with suppress(s3.exceptions.NoSuchKey):
-            answer = s3.get_object(Bucket=self.stack.output_bucket, Key=output_key(key))
-            return bytes(answer["Body"].read())
-        return None
+        return read_object(self.client("s3"), self.stack.output_bucket, output_key(key))
 
     def wait(self, condition: Callable[[], bool], seconds: float, what: str) -> float:
         """Wait for a condition, and give the seconds that it took."""
