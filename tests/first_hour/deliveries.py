@@ -19,6 +19,7 @@ from inorder import PROJECT
 from inorder.aws.audit import Audit
 from inorder.demo.pictures import SLOW_EVERY, PicturePair, own_pairs
 from inorder.demo.run import GAP_SECONDS, UNCOORDINATED, shows
+from inorder.errors import Failure
 from tests.conftest import picture
 from tests.first_hour.questions import Answer, question, seen
 from tests.first_hour.trial import PREFIX, Trial
@@ -47,8 +48,8 @@ def event_of(trial: Trial, key: str, content: bytes, sequencer: str) -> dict[str
 
 @question(
     "Do 100 uploads at once become 100 right outputs, whatever their keys?",
-    "The audit finds all of them right. Keys have braces, quotes, é, +, spaces and %2B, and"
-    " EventBridge does not encode them.",
+    "The audit finds all of them right, and refuses a prefix without objects. Keys have braces,"
+    " quotes, é, +, spaces and %2B, and EventBridge does not encode them.",
 )
 def uploads(trial: Trial) -> Answer:
     number = UPLOADS_LOCALLY if trial.local else UPLOADS
@@ -73,7 +74,12 @@ def uploads(trial: Trial) -> Answer:
     late = sorted(delays.values())
     told = f"all within {late[-1]:.1f} s, half within {late[len(late) // 2]:.1f} s;"
     counts = {str(verdict): count for verdict, count in report.counts.items()}
-    return seen(report.is_right and report.counts.total() == number, f"{told} {counts}", counts)
+    try:
+        Audit(trial.aws, f"{PREFIX}no/such/prefix/").run()
+    except Failure as error:
+        is_right = report.is_right and report.counts.total() == number
+        return seen(is_right, f"{told} {counts}; without objects: {error}", counts)
+    return seen(False, f"{told} {counts}; without objects it found all right", counts)
 
 
 @question(

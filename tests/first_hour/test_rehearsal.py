@@ -28,7 +28,7 @@ from tests.first_hour.report import Report, without_names
 from tests.first_hour.trial import Trial
 
 EXPECTED, FAILED, NOT_ASKED = Verdict.EXPECTED, Verdict.FAILED, Verdict.NOT_ASKED
-IN_PART = ("concurrency", "disorder", "conditions", "dead-holder", "parked", "why")
+IN_PART = ("concurrency", "conditions", "dead-holder", "parked", "why")
 
 
 @pytest.fixture

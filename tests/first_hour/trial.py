@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
@@ -82,11 +83,20 @@ class Trial:
         self.is_deployed = False
         key = {"KmsKeyArn": self.create("key", KEY_TEMPLATE)["KmsKeyArn"]}
         self.work = self.create("work", WORK_TEMPLATE)
-        for each in ("main", *COMPANIONS):
-            began = time.monotonic()
-            self.deploy_main(**key) if each == "main" else self._deploy_companion(each, **key)
-            self.took[each] = time.monotonic() - began
+        self._timed("main", partial(self.deploy_main, **key))
+        with ThreadPoolExecutor(1 if self.local else len(COMPANIONS)) as pool:
+            done = [
+                pool.submit(self._timed, each, partial(self._deploy_companion, each, **key))
+                for each in COMPANIONS
+            ]
+        for each in done:
+            each.result()  # raises what it raised
         self.is_deployed = True
+
+    def _timed(self, name: str, deploy: Callable[[], None]) -> None:
+        began = time.monotonic()
+        deploy()
+        self.took[name] = time.monotonic() - began
 
     def deploy_main(self, **parameters: str) -> None:
         """Deploy the stack, or change parameters of it."""
@@ -181,21 +191,27 @@ class Trial:
         """Remove all that the trial has made, and name what could not be removed."""
         cloudformation, problems = self.client("cloudformation"), list[str]()
         kept = [*self._kms_key()]
-        for name in sorted(self.stacks(), key=lambda name: name != self.name):
-            try:
-                # An update that was interrupted here goes on there.
-                self.wait(partial(self._is_at_rest, name), DEPLOY_SECONDS, "the end of its update")
-                cloudformation.delete_stack(StackName=name)
-                cloudformation.get_waiter("stack_delete_complete").wait(
-                    StackName=name, WaiterConfig={"Delay": self.seconds(5, 0.5), "MaxAttempts": 200}
-                )
-            except (ClientError, WaiterError, TimeoutError) as error:
-                problems.append(f"stack {name}: {error}")
-        for what, remove in [*self._retained(), *kept]:
+        wait = cloudformation.get_waiter("stack_delete_complete").wait
+        patience = {"Delay": self.seconds(5, 0.5), "MaxAttempts": 200}
+
+        def done(what: str, remove: Callable[[], Any]) -> bool:
             try:
                 remove()
-            except ClientError as error:
+            except (ClientError, WaiterError, TimeoutError) as error:
                 problems.append(f"{what}: {error}")
+                return False
+            return True
+
+        def delete(stack: str) -> None:
+            # An update that was interrupted here goes on there.
+            self.wait(partial(self._is_at_rest, stack), DEPLOY_SECONDS, "the end of its update")
+            cloudformation.delete_stack(StackName=stack)
+
+        stacks = sorted(self.stacks(), key=lambda name: name != self.name)
+        for name in [each for each in stacks if done(f"stack {each}", partial(delete, each))]:
+            done(f"stack {name}", partial(wait, StackName=name, WaiterConfig=patience))
+        for what, remove in [*self._retained(), *kept]:
+            done(what, remove)
         with suppress(TimeoutError):  # SQS lists a queue for a minute, DynamoDB a table for longer
             self.wait(lambda: not [*self._retained()], self.seconds(180, 5), "the end of them")
         return problems + [f"{what}: it is still there" for what, _ in self._retained()]

@@ -47,7 +47,7 @@ def prepared() -> Iterator[None]:
         tempfile.TemporaryDirectory(prefix="inorder-mutants-") as folder,
         local_aws.start(Path(folder), wait_scale=WAIT_SCALE) as local,
         # Each process has connections of its own.
-        patch.object(local_aws, "running", lambda *_, **__: nullcontext(replace(local))),
+        patch.object(local_aws, "start", lambda *_, **__: nullcontext(replace(local))),
         patch.object(policies, "asl_file", lambda name: _FILES.get(name) or _asl_file(name)),
         patch.object(InProcess, "wait_scale", WAIT_SCALE),
     ):
