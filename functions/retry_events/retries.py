@@ -174,6 +174,7 @@ class Fault:
             return self._park()
         throttled = min(_count(self.reasons, THROTTLED), self.attempt + 1)  # others may write more
         growths = self.attempt - throttled * (1 - THROTTLED_SHARE)
+        # The shorter one only if each attempt was throttled.
         first = THROTTLED_SECONDS if throttled > self.attempt else FIRST_SECONDS
         due = self.message.sent + self.message.delay(growths, first)
         if now < due:
@@ -217,7 +218,7 @@ class Fault:
 
 
 def longest_delay(growths: float, first: float = FIRST_SECONDS) -> float:
-    """Give the longest delay, in seconds, that began with the first one and has grown so often."""
+    """Give the longest delay, in seconds, after the first one has grown so often."""
     grown: float = first * GROWTH ** min(growths, _GROWTHS)
     return min(grown, LONGEST_SECONDS)
 

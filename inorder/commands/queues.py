@@ -86,7 +86,9 @@ def list_retrying(
             line = f"event {event.sequencer}, {failed}, tried again at {clock(event.next)}"
             print_entry(f"{event.id[:8]}  {event.subject}", line, event.reasons[:REASON_CHARACTERS])
     waiting, due = retrying.backlog(aws)
-    say(f"The retry queue has about {counted(waiting, 'message')} that wait, and {due} due ones.")
+    say(
+        f"The retry queue has about {counted(waiting, 'message')} that wait, and {due} that are due."
+    )
 
 
 @click.command()

@@ -20,7 +20,7 @@ from inorder.story.parts import (
 )
 from inorder_fence import ObjectEvent, named_version
 
-FOLDER = 'The object is a folder marker, as "Create folder" of S3 makes: it has no output.'
+FOLDER = "The object is a folder marker, which S3's console has made: it has no output."
 ON_ITS_WAY = timedelta(minutes=1)  # an event of S3 may need so long to start an execution
 
 

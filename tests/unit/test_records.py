@@ -1,13 +1,14 @@
 """Records and messages: a state machine names and writes them as the functions and the tool do."""
 
 import json
-import re
 from typing import Any
 
 import pytest
 
 from inorder.model.policies import definition, names
 from inorder_fence import records
+from tests.proof.simulation.clock import Clock
+from tests.proof.simulation.machine import CompiledState, Context, Execution
 from tests.support.events import SEQUENCER, created
 
 ODD = r"a/b#c@d e%20é😀%s{}'\\.png"
@@ -35,19 +36,6 @@ SENT = [
 ]
 
 
-def formatted(intrinsic: str, data: dict[str, Any]) -> str:
-    """Evaluate a States.Format whose arguments are in the data or the execution's input."""
-    call = re.fullmatch(r"States\.Format\('([^']*)', (.*)\)", intrinsic)
-    assert call
-    text, *others = call[1].split("{}")
-    for path, other in zip(call[2].split(", "), others, strict=True):
-        value: Any = data
-        for plain, quoted in re.findall(r"\.(\w+)|\['([\w-]+)'\]", path.split("Input")[-1]):
-            value = value[plain or quoted]
-        text += value + other
-    return text
-
-
 @pytest.mark.parametrize(("field", "intrinsic"), FORMATS)
 def test_a_state_machine_names_a_record_as_the_module_does(field: str, intrinsic: str) -> None:
     version = "3HL4kqtJlcpXroDTDmJ+rmSpXd3dIbrHY" if "version-id" in intrinsic else None
@@ -55,8 +43,10 @@ def test_a_state_machine_names_a_record_as_the_module_does(field: str, intrinsic
     key = records.object_key_of(event)
     assert key == records.object_key("input", ODD, version)
     assert records.object_key("input", ODD, "") == records.object_key("input", ODD)
-    data = event | {"object_key": key, "sequencer": "0A"}
-    assert formatted(intrinsic, data) == IDS[field](key, "0A")
+    state = CompiledState({"Type": "Pass", "Parameters": {"id.$": intrinsic}})
+    context = Context(Execution("", event, 0), Clock(0), "")
+    data = {"object_key": key, "sequencer": "0A"}
+    assert state.parameters(data, context) == {"id": IDS[field](key, "0A")}
 
 
 def test_the_ids_of_all_kinds_of_records_are_compared() -> None:
