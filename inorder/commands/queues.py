@@ -86,9 +86,8 @@ def list_retrying(
             line = f"event {event.sequencer}, {failed}, tried again at {clock(event.next)}"
             print_entry(f"{event.id[:8]}  {event.subject}", line, event.reasons[:REASON_CHARACTERS])
     waiting, due = retrying.backlog(aws)
-    say(
-        f"The retry queue has about {counted(waiting, 'message')} that wait, and {due} that are due."
-    )
+    about = counted(waiting, "message")
+    say(f"The retry queue has about {about} that wait, and {due} that are due.")
 
 
 @click.command()
