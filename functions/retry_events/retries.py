@@ -20,10 +20,10 @@ from typing import Any
 from inorder_fence.records import Json, as_json, without_history
 
 FIRST_SECONDS, GROWTH, LONGEST_SECONDS = 5, 1.5, 900
-# After throttling the first delay is shorter and grows half as fast. If it were longer or grew
-# faster, the last events of a burst would wait although the function has capacity; if shorter or
-# slower, more retries would be refused. See bench/bursts.py.
-THROTTLED, THROTTLED_SECONDS, THROTTLED_SHARE = "Lambda.TooManyRequestsException", 1.5, 1 / 2
+# After throttling the delay grows half as fast. If it grew faster, the last events of a burst would
+# wait although the function has capacity; if slower, more retries would be refused. See
+# bench/bursts.py.
+THROTTLED, THROTTLED_SHARE = "Lambda.TooManyRequestsException", 1 / 2
 MAXIMUM_REASONS, REASON_CHARACTERS = 10, 200
 # How often an event is retried after an error that the event itself makes likely, however long the
 # patience. An outage causes these errors, too: 12 retries take three quarters of an hour. Lambda
@@ -42,7 +42,7 @@ RETRIES_AT_MOST = {
 }
 # https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html
 MAXIMUM_INPUT_BYTES = 262_144
-_GROWTHS = math.ceil(math.log(LONGEST_SECONDS / THROTTLED_SECONDS, GROWTH))  # to the longest delay
+_GROWTHS = math.ceil(math.log(LONGEST_SECONDS / FIRST_SECONDS, GROWTH))  # to the longest delay
 _COUNTED = re.compile(r"(?P<text>.*) \((?P<count>\d{1,9}) times\)", re.DOTALL)
 # More than the longest patience allows. Python writes a number of at most 4,300 digits.
 # https://docs.python.org/3/library/stdtypes.html#integer-string-conversion-length-limitation
@@ -75,7 +75,7 @@ class Message:
     sent: float  # when it was sent, in seconds since 1970
     receives: int = 1  # how often SQS has delivered it, this time included
 
-    def delay(self, growths: float, first: float = FIRST_SECONDS) -> float:
+    def delay(self, growths: float) -> float:
         """Compute a delay in seconds.
 
         It is between half of the grown delay and all of it, so that events that failed together do
@@ -85,10 +85,8 @@ class Message:
         ----------
         growths : float
             How often the first delay has grown; after throttling, by a part of once.
-        first : float
-            The first delay, in seconds.
         """
-        whole = longest_delay(growths, first)
+        whole = longest_delay(growths)
         share = int(sha256(self.id.encode()).hexdigest()[:8], 16) / 16**8
         return whole * (1 + share) / 2
 
@@ -174,9 +172,7 @@ class Fault:
             return self._park()
         throttled = min(_count(self.reasons, THROTTLED), self.attempt + 1)  # others may write more
         growths = self.attempt - throttled * (1 - THROTTLED_SHARE)
-        # The shorter one only if each attempt was throttled.
-        first = THROTTLED_SECONDS if throttled > self.attempt else FIRST_SECONDS
-        due = self.message.sent + self.message.delay(growths, first)
+        due = self.message.sent + self.message.delay(growths)
         if now < due:
             return _wait(due - now)
         start = Start(self._input())
@@ -217,9 +213,9 @@ class Fault:
         return Park(as_json({**self.body, "outcome": "Parked", "reason": reason, "event": event}))
 
 
-def longest_delay(growths: float, first: float = FIRST_SECONDS) -> float:
+def longest_delay(growths: float) -> float:
     """Give the longest delay, in seconds, after the first one has grown so often."""
-    grown: float = first * GROWTH ** min(growths, _GROWTHS)
+    grown: float = FIRST_SECONDS * GROWTH ** min(growths, _GROWTHS)
     return min(grown, LONGEST_SECONDS)
 
 

@@ -32,6 +32,7 @@ from tests.support.events import created
 
 UNRECORDED = {"account": "", "resources": []}  # fields that are empty in the record's event
 NO_LOCK = {"lock_token": "", "break_at_poll": 0}
+CLAIMED_FIRST = ", or another execution claimed it first"
 SINCE: Data = {"in_progress_since": "then"}  # has a record in the index
 RECORDED = {"in_progress_since": ANY, "state_machine": "test", "event": ANY}
 
@@ -100,11 +101,12 @@ def polls(wait: str = "Wait For Lock", of: str = "Key", attempts: str = WRITE_FA
     }
 
 
-def function(failed: str, attempts: str = "Throttled*3 FunctionFailed TimedOut") -> Flow:
-    """Invoke the function, and park what cannot be processed."""
+def function(failed: str, attempts: int = 17) -> Flow:
+    """Invoke the function, so often if it is throttled, and park what cannot be processed."""
     answers = "Processed Superseded Rejected Unknown"
     return {
-        "Invert Image": f"{answers}: Outcome?; {REFUSED}: Reject Result; {attempts}: {failed}",
+        "Invert Image": f"{answers}: Outcome?; {REFUSED}: Reject Result; "
+        f"Throttled*{attempts} FunctionFailed TimedOut: {failed}",
         "Check Expiry": "Expiry?",
         **dict.fromkeys(["Reject Object", "Reject Result"], "Park Event"),
     }
@@ -188,10 +190,11 @@ def first_poll(
     return [Row(state, without("limits", data), first), Row(state, data, wait)]
 
 
-def attempts(data: Data) -> list[Row]:
+def attempts(data: Data, most: int = 3) -> list[Row]:
+    """Tell after how many polls at most an execution makes a second attempt."""
     return [
-        *(Row("Attempt Again?", data | {"polls": poll}, "Renew Lock") for poll in (1, 6)),
-        Row("Attempt Again?", data | {"polls": 7}, "Retry Event"),
+        *(Row("Attempt Again?", data | {"polls": poll}, "Renew Lock") for poll in (1, most)),
+        Row("Attempt Again?", data | {"polls": most + 1}, "Retry Event"),
         Row("Attempt Again?", data | {"polls": 0, "renewal": {"attempt": 2}}, "Retry Event"),
     ]
 
@@ -318,13 +321,15 @@ def handed_over(data: Data) -> list[Effect]:
     ]
 
 
-def waiter_outputs(data: Data, *drops: str, locked: str = "key") -> list[Effect]:
+def waiter_outputs(
+    data: Data, *drops: str, locked: str = "key", otherwise: str = ""
+) -> list[Effect]:
     """Give what a waiter reads, counts (which drops fields) and remembers, and why it gives up."""
     dropped = {"record", "inversion", "fault", *drops}
     counted = {name: value for name, value in data.items() if name not in dropped}
     seen = data | {"polls": 7, "watched_lock": NO_LOCK}
     watched = {"lock_token": "theirs", "break_at_poll": 7 + data["limits"]["lease_polls"]}
-    cause = f"The {locked} stayed locked for as long as an execution can wait."
+    cause = f"The {locked} stayed locked for as long as an execution can wait{otherwise}."
     reason = {"Error": f"{locked.capitalize()}Locked", "Cause": cause}
     read = f"Read {locked.capitalize()} Record"
     return [

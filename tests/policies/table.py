@@ -68,7 +68,7 @@ class Cases:
     outputs: list[Effect]  # of each Pass, and of each Task whose result is read later
     writes: list[Write]  # of each state with a condition
     stories: list[str]  # `stories` explains them
-    seconds: tuple[int, ...]  # holder, lease, waiter and longest execution, or only the last
+    seconds: tuple[float, ...]  # holder, lease, waiter and longest execution, or only the last
     # The small changes of the file that no test can notice, each with the reason: `make mutants`.
     survivors: Mapping[str, str] = field(default_factory=dict)
     event: Any = field(default_factory=lambda: CREATED)  # the input of the execution

@@ -108,7 +108,7 @@ Send By EventBridge/Parameters/Entries/0/EventBusName | "default" | queue: ... d
 Retry Event/Parameters/MessageBody/event.$ | - | queue: its message has no event
 
 Renew Lock/Parameters/ExpressionAttributeValues/:renewed/S.$ | "$.lock_token" | renewal: its new
-Renew Again | =Renew Lock | Renew Again/ResultPath | "$.again"
+Renew Again | =Renew Lock | Renew Again/ResultPath | "$.again" | Invert Image/TimeoutSeconds | 36
   Attempt Again?/Choices/+1 | =Attempt Again?/Choices/0
   Attempt Again?/Choices/1/And/0/Not/Variable | "$.again"
   Attempt Again?/Choices/1/Next | "Renew Again"
@@ -136,17 +136,17 @@ First Poll?/Choices/0/Next | "Count Poll" | Count Poll: poll: ... Claim Key, Fir
 Key State?/Choices/4/Next | "Wait Briefly" | Count Poll: poll: ... Key State?, Wait Briefly
 first-wins: First Poll?/Choices/0/Next | "Count Poll" | Count Poll: poll: ... First Poll?
 
-Invert Image/TimeoutSeconds | 64 | Claim Key: lease: ... 72 s, a lease's 72 ... must be 13
-Invert Image/TimeoutSeconds | 70 | Claim Key: lease: ... a waiter's 78: $.limits.maximum_polls must
+Invert Image/TimeoutSeconds | 64 | Claim Key: lease: ... 112.75 s, a lease's 112 ... must be 17
+Invert Image/TimeoutSeconds | 71 | Claim Key: lease: ... a waiter's 119: $.limits.maximum_polls must
 Invert Image/ResultSelector | {"Payload": ""} | Invert Image/Resource
   "arn:aws:states:::dynamodb:putItem" | Invert Image/Parameters
-  {"TableName": "Orders", "Item": {"id": {"S": "x"}}} | Claim Key: lease: ... a holder's 84 s
+  {"TableName": "Orders", "Item": {"id": {"S": "x"}}} | Claim Key: lease: ... a holder's 124.75 s
 Invert Image/ResultSelector | {"Payload": ""} | Invert Image/Resource
   "arn:aws:states:::sqs:sendMessage" | Invert Image/Parameters
-  {"QueueUrl": "q", "MessageBody": "x"} | Claim Key: lease: ... a holder's 84 s
-Renew Lock/TimeoutSeconds | 3 | Claim Key: lease: not in order: ... 72 s, a lease's 72
-First Poll/Parameters/limits/lease_polls | 13 | Claim Key: lease: ... a lease's 78, ... 78
-First Poll/Parameters/limits/poll_seconds | 10 | Claim Key: lease: ... 313 of ... Wait For Lock 120
+  {"QueueUrl": "q", "MessageBody": "x"} | Claim Key: lease: ... a holder's 124.75 s
+Renew Lock/TimeoutSeconds | 3 | Claim Key: lease: not in order: ... 112.75 s, a lease's 112
+First Poll/Parameters/limits/lease_polls | 17 | Claim Key: lease: ... a lease's 119, ... 119
+First Poll/Parameters/limits/poll_seconds | 8 | Claim Key: lease: ... 310.75 of ... Wait For Lock 128
 First Poll/Parameters/limits/maximum_polls | - | Claim Key: lease: ... no Pass prepares
 First Poll/Parameters/limits/lease_polls | 28.5 | Claim Key: lease: ... $.limits.lease_polls is 28.5
 Count Poll/Parameters/polls.$ | "States.MathAdd($.polls, 2)" | Claim Key: lease: ... adds 1
@@ -156,18 +156,19 @@ Watch Lock/Parameters/break_at_poll.$ | "States.MathAdd($.polls, 28)" | Claim Ke
 Key State?/Choices/3/NumericGreaterThanEqualsPath | "$.limits.lease_polls" | Claim Key: lease:
 Wait For Lock/SecondsPath | "$.limits.lease_polls" | Claim Key: lease: ... does not wait
 Attempt Again?/Choices/0/And/0 | - | Claim Key: lease: ... how often ... Attempt Again?
-/TimeoutSeconds | 265 | Claim Key: lease: ... 265 of TimeoutSeconds, 265 s
+/TimeoutSeconds | 294 | Claim Key: lease: ... 294.75 of TimeoutSeconds, 294 s
 uncoordinated: Invert Image/Retry/-1/MaxAttempts | 14 | lease: ... 306 of
 Prepare Event/Parameters/x | @texts | size: its data is too large
 """
 RIGHT = r"""
-First Poll/Parameters/limits/poll_seconds | 7 | /TimeoutSeconds | 290
+First Poll/Parameters/limits/poll_seconds | 8 | Invert Image/TimeoutSeconds | 50
+  /TimeoutSeconds | 299
 Break Lock/Retry/1/MaxAttempts | 0 | Break Lock/TimeoutSeconds | 3
 Release Lock/Parameters/ConditionExpression
   "sequencer = :sequencer AND begins_with(lock_token, :lock_token)"
 Prepare Event/Parameters/object_key.$ | ~{}/{}~team/{}/{}
 Attempt Again? | - | Renew Lock | - | Invert Image/Catch/-1/Next | "Retry Event"
-Renew Again | =Renew Lock | Renew Again/ResultPath | "$.again"
+Renew Again | =Renew Lock | Renew Again/ResultPath | "$.again" | Invert Image/TimeoutSeconds | 36
   Renew Again/Parameters/ExpressionAttributeValues/:renewed/S.$ | ~/2~/3
   Attempt Again?/Choices/+1 | =Attempt Again?/Choices/0
   Attempt Again?/Choices/1/And/0/Not/Variable | "$.again"

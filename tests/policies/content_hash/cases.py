@@ -45,7 +45,7 @@ CHOICES = [
 FLOW = {
     **common.begins("Hash Detail", versions=False),
     "Hash Detail": "Hashed Unknown: Hashed?; TooLarge: Park Event; "
-    "Throttled*5 FunctionFailed*3 TimedOut: Retry Event",
+    "Throttled*33 FunctionFailed*3 TimedOut: Retry Event",
     "Name Content": "Claim Content",
     "Claim Content": "Written: Forward Event; ConditionFailed: First Poll?; TooLarge: Park Event; "
     f"{common.CLAIM_FAILED}: Retry Event",
@@ -111,7 +111,7 @@ WRITES = [
     *common.release("Release Retried Content", tokens=["mine"], **common.SINCE),
 ]
 
-SECONDS = (32, 36, 42, 158)  # holder, lease, waiter, longest execution
+SECONDS = (32, 36, 42, 238.75)  # holder, lease, waiter, longest execution
 STORIES = ["paid=Processed again=Duplicate other=Processed shipped=Processed"]
 CLAIM = "Claim Content with"
 SURVIVORS = {

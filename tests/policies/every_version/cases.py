@@ -63,7 +63,7 @@ CHOICES = [
     judged("Watch Oldest Waiter", {"oldest_waiting": "09"}, WAITER_WATCHED, poll=TURN_OVER),
     judged("Record Oldest Waiter", OLDER, WAITER_WATCHED, poll=TURN_OVER - 1),
     judged("Clear Dead Waiter", OLDER, WAITER_WATCHED, poll=TURN_OVER),
-    *common.attempts(DATA),
+    *common.attempts(DATA, 6),
     Row("Attempt Again?", common.without("polls", DATA), "Renew Lock"),
     Row("Attempt Again?", common.without("polls", DATA) | {"renewal": {}}, "Retry Event"),
     Row("Event Recorded?", DATA, "Release Failed Key"),
@@ -87,7 +87,7 @@ FLOW = {
     "Record Oldest Waiter": "Written ConditionFailed Busy TimedOut: Wait For Turn",
     "Watch Oldest Waiter": "Record Oldest Waiter",
     "Clear Dead Waiter": "Written ConditionFailed TimedOut: Record Oldest Waiter",
-    **common.function("Attempt Again?"),
+    **common.function("Attempt Again?", 5),
     "Renew Lock": "Written: Read Event Record; ConditionFailed Busy TimedOut: Retry Event",
     "Skip Duplicate": "Release Lock",
     "Mark Event Done": f"Written: Release Lock; {common.WRITE_FAILED}: Check Expiry",
@@ -164,7 +164,7 @@ WRITES = [
     *refused("Mark Event Failed", STARTED | {"status": "DONE"}, STARTED | {"execution": "another"}),
 ]
 
-SECONDS = (70, 72, 90, 282)  # holder, lease, waiter, longest execution
+SECONDS = (74.75, 75, 93, 292.75)  # holder, lease, waiter, longest execution
 STORIES = [
     "A1 1=Processed 1=Duplicate B2 2=Processed 1=Duplicate is=AB -3 3=Processed is=",
     "A1 -2 2=Processed 1=Superseded 2=Duplicate is=",

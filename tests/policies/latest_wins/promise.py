@@ -118,9 +118,9 @@ BROKEN = breakages("""
         12: I4: 2a ends in Superseded, which is not true
     AND #status <> :done => AND #status = :done
         1 crashes=1 faults=1: I5: 1a cannot claim a free key
-    "lease_polls": 12 => "lease_polls": 10
+    "lease_polls": 16 => "lease_polls": 14
         11: I5: 1a loses its lock while it works
-    "lease_polls": 12 => "lease_polls": 14
+    "lease_polls": 16 => "lease_polls": 18
         1 crashes=1 faults=1: I5: 1b gives up at a lock that it has seen for a lease
     REMOVE lock_token, execution, hand_overs => REMOVE hand_overs
         1 crashes=1 faults=1: I5: 1b has broken a lock that is still there

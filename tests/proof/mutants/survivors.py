@@ -24,7 +24,7 @@ _CODE: dict[str, dict[str, str]] = {
         "app.py _reads: no AttributeNames=['QueueArn']": "no attribute is used",
     },
     "retry_events": {
-        "retries.py : LONGEST_SECONDS / THROTTLED_SECONDS -> LONGEST_SECONDS * THROTTLED_SECONDS": _SAME,
+        "retries.py : LONGEST_SECONDS / FIRST_SECONDS -> LONGEST_SECONDS * FIRST_SECONDS": _SAME,
         "retries.py Fault._decide: now < due -> now <= due": _INSTANT,
         "retries.py Message: 1 -> 0": _GIVEN,
         "retries.py Message: 1 -> 2": _GIVEN,

@@ -18,7 +18,7 @@ BEGIN, END = 60.0, 360.0
 RETRIES = Settings.maximum_concurrency * CONSUMER["BatchSize"] / CONSUMER_SECONDS
 # What an execution that waits for nobody asks a service for at most: the attempts of Invert Image,
 # twice, and the attempts of Claim Key, Renew Lock, Release Lock and Release Failed Key.
-CALLS = {"lambda": 6, "dynamodb": 10}
+CALLS = {"lambda": 34, "dynamodb": 10}
 EVENTS = 1_000
 OUTAGES: list[tuple[str, Kind]] = [
     ("lambda+sqs", "errors"),
@@ -124,7 +124,7 @@ def test_keys_whose_executions_have_died_are_started_as_fast_as_retries_and_the_
 @pytest.mark.parametrize("service", ["none", "s3", "dynamodb", "lambda"])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_event_is_started_after_it_was_processed(policy: str, service: str) -> None:
-    settings = Settings(policy, concurrency=10, outages=[Outage(service, 5, 300)])
+    settings = Settings(policy, concurrency=1, seconds=1, outages=[Outage(service, 5, 300)])
     cloud = uploaded_at_once(settings, keys=100)
     assert_promise(cloud)
     assert len(cloud.executions) > 100
