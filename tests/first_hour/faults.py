@@ -16,7 +16,7 @@ from tests.first_hour.deliveries import PATIENCE, RED, event_of, outcome
 from tests.first_hour.questions import Answer, question, seen
 from tests.first_hour.trial import LONG_PREFIX, PREFIX, Trial
 
-LEASE = 72  # seconds of latest-wins
+LEASE = 112  # seconds of latest-wins
 WITHOUT = 120  # seconds without any capacity
 RETRIED = 900  # seconds until an event that was retried must be done
 

@@ -1,8 +1,10 @@
 """The calls that state machines make within ministack's process, where no proxy sees them.
 
-A server of a test or of the comparison takes them over, and gives errors the names of AWS.
+A server of a test or of the comparison takes them over, gives errors the names of AWS, and pauses
+between attempts as AWS does: ministack knows neither MaxDelaySeconds nor JitterStrategy.
 """
 
+import random
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -39,6 +41,17 @@ def take_over(handle: Callable[[Call], Any]) -> None:
     def execute(original: Any, definition: Any, data: Any, execution: Any, context: Any) -> Any:
         task.set((context["State"]["Name"], execution))
         return original(definition, data, execution, context)
+
+    @replaces("services.stepfunctions._find_matching_retrier")
+    def find(original: Any, retriers: Any, error: str, counts: Any) -> Any:
+        retrier, number = original(retriers, error, counts)
+        if retrier is None:
+            return retrier, number
+        delay = retrier["IntervalSeconds"] * retrier["BackoffRate"] ** counts.get(number, 0)
+        delay = min(delay, retrier["MaxDelaySeconds"])
+        if retrier["JitterStrategy"] == "FULL":
+            delay = random.uniform(0, delay)  # noqa: S311 - not for a secret
+        return {**retrier, "IntervalSeconds": delay, "BackoffRate": 1}, number
 
     @replaces("services.stepfunctions._invoke_resource")
     def invoke(original: Any, resource: str, parameters: Any) -> Any:

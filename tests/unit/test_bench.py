@@ -120,6 +120,9 @@ def test_the_server_counts_what_a_state_uses(monkeypatch: pytest.MonkeyPatch) ->
     make("sqs", "sendMessage")
     make("lambda", "invoke")
     assert used == {"writes": 3, "index_writes": 2, "idle_requests": 3}
+    make("lambda", "invoke", ConnectionError, Payload="x" * 1000)
+    make("lambda", "invoke", ConnectionError, Payload="")
+    assert 3000 < used["execution_log"] < 4000  # two failures, one with a payload of 1,000 bytes
 
 
 @pytest.mark.parametrize("vanishes", [True, False])

@@ -146,7 +146,7 @@ Invert Image/ResultSelector | {"Payload": ""} | Invert Image/Resource
   {"QueueUrl": "q", "MessageBody": "x"} | Claim Key: lease: ... a holder's 124.75 s
 Renew Lock/TimeoutSeconds | 3 | Claim Key: lease: not in order: ... 112.75 s, a lease's 112
 First Poll/Parameters/limits/lease_polls | 17 | Claim Key: lease: ... a lease's 119, ... 119
-First Poll/Parameters/limits/poll_seconds | 8 | Claim Key: lease: ... 310.75 of ... Wait For Lock 128
+First Poll/Parameters/limits/poll_seconds | 8 | Claim Key: lease: ... 310.75 of
 First Poll/Parameters/limits/maximum_polls | - | Claim Key: lease: ... no Pass prepares
 First Poll/Parameters/limits/lease_polls | 28.5 | Claim Key: lease: ... $.limits.lease_polls is 28.5
 Count Poll/Parameters/polls.$ | "States.MathAdd($.polls, 2)" | Claim Key: lease: ... adds 1
