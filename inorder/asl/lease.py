@@ -219,11 +219,14 @@ def _poll(definition: Json) -> Iterator[Violation]:
     """Follow an execution from each count of a poll to the next: it must wait in between.
 
     Otherwise polls would pass faster than the seconds of which a lease is made, for instance while
-    no read succeeds, and the lock of a living holder would be broken.
+    no read succeeds, and the lock of a living holder would be broken. A claim that is tried only
+    when the watched lock is gone may come instead of a wait: a lock seen later has its own lease.
     """
     states: Json = definition["States"]
     for _, condition in _breaks(states):
-        count = condition["Variable"]
+        count, broken_at = condition["Variable"], condition["NumericGreaterThanEqualsPath"]
+        watched = _while_watched(states, broken_at.rpartition(".")[0] + ".lock_token")
+        claims = {*doing(states, Role.CLAIMS)} - watched
         counters = {
             name
             for name, state in states.items()
@@ -232,7 +235,7 @@ def _poll(definition: Json) -> Iterator[Violation]:
         # One that waits for other seconds does not wait for a poll.
         waits = {name for name, state in states.items() if state.get("SecondsPath")}
         drawn = _ways(definition)[1]
-        drawn = drawn.subgraph(at for at in drawn if at.state not in waits).copy()
+        drawn = drawn.subgraph(at for at in drawn if at.state not in waits | claims).copy()
         polls = [visit for visit in drawn if visit.state in counters]
         drawn.add_edges_from([("", after) for visit in polls for after in drawn.successors(visit)])
         found = nx.single_source_shortest_path(drawn, "") if polls else {}
@@ -380,18 +383,28 @@ def _break(definition: Json) -> Iterator[Violation]:
         values = parameters.get("ExpressionAttributeValues", {})
         tokens = {values[each].get("S.$", "") for each in compared}
         for token in tokens - {TOKEN}:
-            early = graph(states, partial(_early, token=token))
-            watches = [
-                each
-                for each in states
-                if set(values_written({each: states[each]}, token)) - {token, ""}
-            ]
+            early, watches = graph(states, partial(_early, token=token)), _watches(states, token)
             if not watches:
                 yield name, f"no Pass writes the token that it compares, {token}, from the record"
             for watch in watches:
                 if name in nx.descendants(early, watch):
                     *_, before, _ = nx.shortest_path(early, watch, name)
                     yield before, f"it leads to {name} before the lease of a watched lock is over"
+
+
+def _watches(states: Json, token: str) -> list[str]:
+    """List the Passes that write the token of a lock to be watched."""
+    return [
+        name
+        for name, state in states.items()
+        if set(values_written({name: state}, token)) - {token, ""}
+    ]
+
+
+def _while_watched(states: Json, token: str) -> set[str]:
+    """List the states to which an execution may come while the lease lasts of a watched lock."""
+    early = graph(states, partial(_early, token=token))
+    return set().union(*(nx.descendants(early, each) for each in _watches(states, token)))
 
 
 def _early(_: str, state: Json, token: str) -> list[str]:

@@ -32,7 +32,6 @@ from tests.support.events import created
 
 UNRECORDED = {"account": "", "resources": []}  # fields that are empty in the record's event
 NO_LOCK = {"lock_token": "", "break_at_poll": 0}
-CLAIMED_FIRST = ", or another execution claimed it first"
 SINCE: Data = {"in_progress_since": "then"}  # has a record in the index
 RECORDED = {"in_progress_since": ANY, "state_machine": "test", "event": ANY}
 
@@ -321,15 +320,13 @@ def handed_over(data: Data) -> list[Effect]:
     ]
 
 
-def waiter_outputs(
-    data: Data, *drops: str, locked: str = "key", otherwise: str = ""
-) -> list[Effect]:
+def waiter_outputs(data: Data, *drops: str, locked: str = "key") -> list[Effect]:
     """Give what a waiter reads, counts (which drops fields) and remembers, and why it gives up."""
     dropped = {"record", "inversion", "fault", *drops}
     counted = {name: value for name, value in data.items() if name not in dropped}
     seen = data | {"polls": 7, "watched_lock": NO_LOCK}
     watched = {"lock_token": "theirs", "break_at_poll": 7 + data["limits"]["lease_polls"]}
-    cause = f"The {locked} stayed locked for as long as an execution can wait{otherwise}."
+    cause = f"The {locked} stayed locked for as long as an execution can wait."
     reason = {"Error": f"{locked.capitalize()}Locked", "Cause": cause}
     read = f"Read {locked.capitalize()} Record"
     return [

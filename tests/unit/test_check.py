@@ -132,9 +132,9 @@ Key State?/Choices/7/Next | "Break Lock" | break: it leads to Break Lock
 first-wins: Key State?/Choices/7/And/1 | - | break: it leads to Claim Key
 first-wins: Key State?/Choices/3 | - | break: it leads to Claim Key
 Watch Lock/Parameters/lock_token.$ | "$.watched_lock.lock_token" | Break Lock: break: no Pass
-First Poll?/Choices/0/Next | "Count Poll" | Count Poll: poll: ... Claim Key, First Poll?
+Key State?/Choices/7/Next | "Claim Key" | Count Poll: poll: ... Claim Key, First Poll?
 Key State?/Choices/4/Next | "Wait Briefly" | Count Poll: poll: ... Key State?, Wait Briefly
-first-wins: First Poll?/Choices/0/Next | "Count Poll" | Count Poll: poll: ... First Poll?
+first-wins: Key State?/Choices/8/Next | "Claim Key" | Count Poll: poll: ... First Poll?
 
 Invert Image/TimeoutSeconds | 64 | Claim Key: lease: ... 112.75 s, a lease's 112 ... must be 17
 Invert Image/TimeoutSeconds | 71 | Claim Key: lease: ... a waiter's 119: $.limits.maximum_polls must

@@ -21,7 +21,7 @@ FOR_EVER = table.answer(table.PROCESSED | {"done_until": "9999-12-31T23:59:59Z"}
 
 CHOICES = [
     *common.s3_events(deletions=False),
-    *common.first_poll(DATA, "Give Up Waiting"),
+    *common.first_poll(DATA, "Count Poll"),
     Row("First Poll?", UNSENT, "Send Before Waiting"),
     Row("Key State?", common.without("record", UNSENT), "Send Before Waiting"),
     Row("Key State?", UNSENT, "Send Before Waiting"),
@@ -67,7 +67,7 @@ FLOW = {
 
 OUTPUTS = [
     *common.prepared(common.WAITER_START | {"sent": UNSENT["sent"]}, record_id="first:{key}"),
-    *common.waiter_outputs(DATA, otherwise=common.CLAIMED_FIRST),
+    *common.waiter_outputs(DATA),
     common.adds("Send Before Waiting", UNSENT, "Sent", sent=DATA["sent"]),
     common.adds("Keep Until Deleted", DATA, inversion=FOR_EVER),
     common.adds("Renew Lock", DATA, "Written", renewal={"attempt": 2}),

@@ -31,8 +31,7 @@ ENDS = [
 
 CHOICES = [
     *common.s3_events(),
-    Row("First Poll?", NOT_POLLED, "Record Newest Event"),
-    Row("First Poll?", DATA, "Give Up Waiting"),
+    *common.first_poll(DATA, "Count Poll", first="Record Newest Event"),
     *common.waiting(DATA, LOCKED),
     *(
         Row("Key State?", DATA | FIRST | {"record": record}, following)
@@ -87,7 +86,7 @@ STARTED = {"object_key": "b/k", "sequencer": "0B", "lock_token": "mine"} | {
 OUTPUTS = [
     *common.prepared(START),
     Effect("Claim Key", DATA, HOLDER, "Written"),
-    *common.waiter_outputs(WAITER, "newest", otherwise=common.CLAIMED_FIRST),
+    *common.waiter_outputs(WAITER, "newest"),
     Effect("First Poll", STARTED, STARTED | FIRST | {"limits": LIMITS}),
     *common.rejections(WAITER),
     *common.handed_over(DATA),

@@ -106,8 +106,8 @@ STALLED = scenarios(
 BROKEN = breakages("""
     { "Variable": "$.detail.object.sequencer", "IsString": true }, =>
         1 damaged=detail.object.sequencer=5: I4: 1a works on an invalid event
-    "StringEqualsPath": "$.sequencer" => "IsPresent": true
-        123: I4: 1a gives up an event that is superseded or done
+    "StringEquals": "DONE" => "StringEquals": "FAILED"
+        1 crashes=1 faults=1: I4: 1a gives up an event that is superseded or done
     "id": { "S.$": "$.object_key" } => "id": { "S.$": "$.sequencer" }
         12: I3: 2a works while 1a does
     "(attribute_not_exists(lock_token) AND => "(attribute_not_exists(hand_overs) AND

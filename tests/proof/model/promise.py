@@ -127,8 +127,7 @@ class Promise:
         waits = self.engine.states[following]["Type"] == "Wait" or following == self.waiting
         if waits and run.owns(attribute(known_record(run), "lock_token")):
             return f"I5: {run.execution} waits for its own lock"
-        is_late = following == "Give Up Waiting" and run.state != "First Poll?"  # after a poll
-        if is_late and run.locked and not self.is_faulty(state):
+        if following == "Give Up Waiting" and run.locked and not self.is_faulty(state):
             return f"I5: {run.execution} gives up at a lock that it has seen for a lease"
         return None
 
