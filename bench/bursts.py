@@ -16,10 +16,9 @@ BURSTS = [
     (10_000, 1_000, 1.0),
     (100_000, 1_000, 1.0),
 ]
-CONSUMERS = [Settings.maximum_concurrency, 10]  # the template's, and another one
 HEADER = (
-    "| uploads | function | retries at once | makespan / ideal | parked | executions | invocations"
-    " | refusals | table calls an event | Express GB-s, of which waste | seconds to simulate |"
+    "| uploads | function | makespan / ideal | parked | executions | invocations | refusals"
+    " | table calls an event | Express GB-s, of which waste | seconds to simulate |"
 )
 
 
@@ -41,7 +40,6 @@ def row(uploads: int, cloud: Cloud, seconds: float) -> str:
     needed = uploads * (settings.seconds + 0.04) * EXPRESS_GB  # with three calls besides
     return (
         f"| {uploads:,} | {settings.concurrency:,} at once, {settings.seconds:g} s"
-        f" | {settings.maximum_concurrency}"
         f" | {cloud.makespan:.0f} s / {ideal:.0f} s = {cloud.makespan / ideal:.2f}"
         f" | {len(cloud.parked)} | {len(cloud.executions):,}"
         f" | {cloud.clock.total('invocations'):,} | {cloud.clock.total('refusals'):,}"
@@ -55,11 +53,9 @@ def main(policy: str = "latest-wins") -> None:
     gc.set_threshold(500_000)  # it would search hundreds of thousands of executions too often
     print(f"Policy {policy}\n\n{HEADER}\n|{' --- |' * HEADER.count(' | ')} --- |", flush=True)
     for uploads, concurrency, seconds in BURSTS:
-        for consumers in CONSUMERS:
-            began = time.monotonic()
-            settings = Settings(policy, concurrency, seconds, maximum_concurrency=consumers)
-            cloud = simulate(uploads, settings)
-            print(row(uploads, cloud, time.monotonic() - began), flush=True)
+        began = time.monotonic()
+        cloud = simulate(uploads, Settings(policy, concurrency, seconds))
+        print(row(uploads, cloud, time.monotonic() - began), flush=True)
 
 
 if __name__ == "__main__":
