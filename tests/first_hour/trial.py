@@ -31,7 +31,6 @@ NAME = "inorder-trial-"
 PREFIX = "rule/"  # of the keys for which the rule starts executions
 LONG_PREFIX = "long/"  # and of those for which the rule of stacks/long_work does
 COMPANIONS = (*stacks.COMPANIONS, "long_work")
-KEY_TEMPLATE = PROJECT / "examples" / "kms_key.yaml"
 WORK_TEMPLATE = Path(__file__).parent / "work.yaml"
 DEPLOY_SECONDS = 900
 Removal = tuple[str, Callable[[], Any]]  # what it removes, and how
@@ -81,8 +80,8 @@ class Trial:
     def deploy(self) -> None:
         """Deploy a KMS key, the stack with everything switched on, and its companions."""
         self.is_deployed = False
-        key = {"KmsKeyArn": self.create("key", KEY_TEMPLATE)["KmsKeyArn"]}
         self.work = self.create("work", WORK_TEMPLATE)
+        key = {"KmsKeyArn": self.work["KmsKeyArn"]}
         self._timed("main", partial(self.deploy_main, **key))
         with ThreadPoolExecutor(1 if self.local else len(COMPANIONS)) as pool:
             done = [
@@ -190,7 +189,6 @@ class Trial:
     def remove(self) -> list[str]:
         """Remove all that the trial has made, and name what could not be removed."""
         cloudformation, problems = self.client("cloudformation"), list[str]()
-        kept = [*self._kms_key()]
         wait = cloudformation.get_waiter("stack_delete_complete").wait
         patience = {"Delay": self.seconds(5, 0.5), "MaxAttempts": 200}
 
@@ -210,7 +208,7 @@ class Trial:
         stacks = sorted(self.stacks(), key=lambda name: name != self.name)
         for name in [each for each in stacks if done(f"stack {each}", partial(delete, each))]:
             done(f"stack {name}", partial(wait, StackName=name, WaiterConfig=patience))
-        for what, remove in [*self._retained(), *kept]:
+        for what, remove in [*self._retained()]:
             done(what, remove)
         with suppress(TimeoutError):  # SQS lists a queue for a minute, DynamoDB a table for longer
             self.wait(lambda: not [*self._retained()], self.seconds(180, 5), "the end of them")
@@ -225,15 +223,6 @@ class Trial:
 
     def _is_at_rest(self, stack: str) -> bool:
         return not re.match("UPDATE.*IN_PROGRESS", self.stacks().get(stack, ""))
-
-    def _kms_key(self) -> Iterator[Removal]:
-        """Give the key, which its stack retains: AWS deletes it after a week at the earliest."""
-        stack = f"{self.name}-key"
-        if stack in self.stacks():
-            answer = self.client("cloudformation").list_stack_resources(StackName=stack)
-            for each in answer["StackResourceSummaries"]:
-                remove = partial(self.client("kms").schedule_key_deletion, PendingWindowInDays=7)
-                yield "the KMS key", partial(remove, KeyId=each["PhysicalResourceId"])
 
     def _retained(self) -> Iterator[Removal]:
         """Give what outlives the stack because it has data, and how to remove it."""

@@ -244,67 +244,42 @@ HOLDS_DATA = ("S3::Bucket", "DynamoDB::Table", "SQS::Queue")
 
 
 @pytest.mark.parametrize("file", STACKS)
-def test_what_holds_data_is_encrypted_with_the_named_key_and_outlives_the_stack(file: str) -> None:
+def test_what_holds_data_outlives_the_stack(file: str) -> None:
     """RetainExceptOnCreate keeps nothing of a stack whose creation failed.
 
     https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html
     """
-    with_key, without = Deployed(file=file, KmsKeyArn=KEY), Deployed(file=file)
+    stack = Deployed(file=file)
     kept = {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"}
-    for kind in (*HOLDS_DATA, "Logs::LogGroup"):
-        for name, each in with_key.of(kind).items():
-            assert KEY in json.dumps(each)
-            assert "SqsManagedSseEnabled" not in each  # a queue has one of the two
-            assert "kms" not in json.dumps(without[name]).lower()
-            assert kind == "Logs::LogGroup" or with_key.resources[name].items() >= kept.items()
-    assert with_key.of("Logs::LogGroup")
+    for kind in HOLDS_DATA:
+        for name in stack.of(kind):
+            assert stack.resources[name].items() >= kept.items()
 
 
-@pytest.mark.parametrize("file", STACKS)
-def test_each_role_may_use_the_key_through_the_encrypted_services_that_it_calls(file: str) -> None:
-    """GenerateDataKey is what a sender to a queue, or who writes an object, needs beside Decrypt.
+def test_the_key_encrypts_the_buckets_and_nothing_else() -> None:
+    stack = Deployed(KmsKeyArn=KEY)
+    for bucket in stack.of("S3::Bucket").values():
+        [rule] = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+        default = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": KEY}
+        assert rule == {"BucketKeyEnabled": True, "ServerSideEncryptionByDefault": default}
+    naming = {name for name, each in stack.resources.items() if KEY in json.dumps(each)}
+    assert naming == {*stack.of("S3::Bucket"), "WorkFunctionPolicy"}
+    assert "kms" not in json.dumps(Deployed().resources).lower()
 
-    https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html
+
+@pytest.mark.parametrize("buckets", [{}, {"InputBucketName": "in", "OutputBucketName": "out"}])
+def test_only_the_work_function_may_use_the_key_and_only_through_s3(buckets: Json) -> None:
+    """An upload needs GenerateDataKey, a download and an upload in parts need Decrypt.
+
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
     """
-    given = {"AuditRepairs": "true"} if "audit" in file else {}  # then it sends to a queue
-    stack = Deployed(file=file, KmsKeyArn=KEY, **given)
-    for name in stack.of("IAM::Role"):
-        plain = {"s3:ListBucket", "s3:DeleteObject"}  # which show nothing that is encrypted
-        called = {action.partition(":")[0] for action, _ in stack.grants(name) if {action} - plain}
-        uses = [each for each in stack.statements(name) if each["Resource"] == KEY]
-        via = {
-            service.partition(".")[0]
-            for each in uses
-            for service in listed(each["Condition"]["StringEquals"]["kms:ViaService"])
-        }
-        assert via == called & {"s3", "sqs", "dynamodb"}, name
-        for each in uses:
-            assert each["Action"] == ["kms:Decrypt", "kms:GenerateDataKey"]
-
-
-@pytest.mark.parametrize("others", [[], ["210987654321"]])
-def test_the_example_of_a_key_admits_who_writes_to_what_it_encrypts(others: list[str]) -> None:
-    """EventBridge supports no condition: https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html.
-
-    A service that the key does not admit drops what it should send, without a word.
-    """
-    key = Deployed(file="examples/kms_key.yaml", OtherAccounts=",".join(others))["Key"]
-    policy = key["KeyPolicy"]["Statement"]
-    admitted = {
-        service: statement
-        for statement in policy
-        for service in listed(statement["Principal"].get("Service", []))
+    stack = Deployed(KmsKeyArn=KEY, **buckets)
+    using = {
+        name: [each for each in stack.statements(name) if each["Resource"] == KEY]
+        for name in stack.of("IAM::Role")
     }
-    senders = {service for each in MAIN.values() for service, _ in each}
-    # Alarms send to a topic of yours, and buckets and topics to the queue of stacks/records, to
-    # which topics of other accounts may send, too.
-    of_accounts = {f"{each}.amazonaws.com" for each in ("cloudwatch", "s3", "sns")}
-    assert set(admitted) == senders | of_accounts | {"logs.us-east-1.amazonaws.com"}
-    accounts = [*OF_ACCOUNT["StringEquals"].values(), *others]
-    for service in of_accounts:
-        named = admitted[service]["Condition"]["StringEquals"]["aws:SourceAccount"]
-        assert listed(named) == accounts
-    for service in senders | of_accounts:
-        assert {*admitted[service]["Action"]} == {"kms:GenerateDataKey*", "kms:Decrypt"}
-    assert "Condition" not in admitted[EVENTBRIDGE]
+    [use] = using.pop("InvertImageRole")
+    assert use["Action"] == ["kms:Decrypt", "kms:GenerateDataKey"]
+    through = {"kms:ViaService": "s3.us-east-1.amazonaws.com"}
+    assert use["Condition"] == {"StringEquals": through}
+    assert not any(using.values())
