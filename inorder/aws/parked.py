@@ -125,13 +125,13 @@ def parked_events(aws: Connection, queue_url: str | None = None) -> Generator[Pa
                 sqs.change_message_visibility_batch(QueueUrl=queue, Entries=entries)
 
 
-def only_one(events: Sequence[Any], beginning: str, what: str) -> Any:
-    """Give the one event whose ID begins like this; else a Failure says that there is no `what`."""
+def only_one(events: Sequence[ParkedEvent], beginning: str) -> ParkedEvent:
+    """Give the one event whose ID begins like this; else a Failure."""
     found = [event for event in events if event.id.startswith(beginning)]
     if len(found) != 1:
         number = "No" if not found else "More than one"
         hint = "" if found else " Another command may hide it for a moment."
-        raise Failure(f"{number} {what} has the ID {beginning}.{hint}")
+        raise Failure(f"{number} parked event has the ID {beginning}.{hint}")
     return found[0]
 
 

@@ -1,4 +1,4 @@
-"""Events that wait for a retry: to list them without disturbing them, to start or to park one.
+"""Events that wait for a retry: to list them without disturbing them.
 
 A message that waits is invisible: SQS gives it to no reader. To receive a visible one would hide it
 from the function. So nothing here receives messages. The function logs until when each one waits,
@@ -12,14 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
-from inorder.aws.executions import StateMachine, start
 from inorder.aws.parked import QueuedEvent
 from inorder.aws.stack import Connection
-from inorder.errors import Failure
-from inorder.model.execution import LIFE, UNREADABLE, Filter
-from inorder.model.outcomes import RETRYING
+from inorder.model.execution import UNREADABLE
 from inorder_fence import named_version
-from inorder_fence.records import as_json, retry_message, without_history
 
 # No event waits for longer than 15 minutes before the function reads its message again.
 LOG_SECONDS = 1800
@@ -72,37 +68,6 @@ def retrying_events(aws: Connection) -> list[RetryingEvent]:
     read = (_event(each) for each in latest.values() if each["message"] == "RetryWaiting")
     events = [each for each in read if each]
     return sorted(events, key=lambda event: event.next)
-
-
-def failed_input(machine: StateMachine, event: RetryingEvent) -> Any:
-    """Give the input of the execution that failed last; a Failure if the log does not have it."""
-    since = event.since - 2 * LIFE  # the first one had failed by then, and clocks differ
-    wanted = Filter(key=event.key, outcomes=frozenset({RETRYING}), since=since)
-    for each in machine.select(wanted):
-        named = (str(each.record_id), each.sequencer or "")
-        if each.event is not None and named == (event.subject, event.sequencer):
-            return each.event
-    unknown = " ".join(machine.unknown)
-    raise Failure(f"No execution of {event.subject} {event.sequencer} was found. {unknown}".strip())
-
-
-def start_now(aws: Connection, failed: Any) -> None:
-    """Start an event before its time; its message later starts a duplicate."""
-    text = json.dumps(without_history(failed))
-    start(aws.client("stepfunctions"), aws.stack.state_machine_arn, text)
-
-
-def give_up(aws: Connection, event: RetryingEvent, failed: Any) -> None:
-    """Let the function that retries park an event: its message then ends with that.
-
-    The input of the execution that failed last says to which attempt this answer belongs.
-    """
-    cause = "Somebody gave this event up: inorder retrying --give-up."
-    body = json.loads(retry_message(failed, "GivenUp", cause, event.subject))
-    body["reason"]["rejected"] = True
-    aws.client("sqs").send_message(
-        QueueUrl=aws.stack.retry_events_queue_url, MessageBody=as_json(body)
-    )
 
 
 def backlog(aws: Connection) -> tuple[int, int]:

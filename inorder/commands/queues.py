@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 import click
 
 from inorder.aws import parked, retrying
-from inorder.aws.inspection import machine_of
 from inorder.aws.parked import ParkedEvent
 from inorder.aws.stack import Connection
 from inorder.commands.terminal import deployed, print_entry, printable, say
@@ -54,31 +53,14 @@ def list_undelivered(stack_name: str, as_json: bool, redrive: bool) -> None:
 @click.command("retrying")
 @deployed
 @as_lines
-@click.option("--start", "start_id", metavar="ID", help="Start this event now.")
-@click.option("--give-up", "give_up_id", metavar="ID", help="Park this event, and retry no more.")
-def list_retrying(
-    stack_name: str, as_json: bool, start_id: str | None, give_up_id: str | None
-) -> None:
+def list_retrying(stack_name: str, as_json: bool) -> None:
     """List the events that wait for their next attempt.
 
     They are read from the log of the function that retries, so that no message is disturbed. An
-    event that has just failed, or whose attempt is running, is not listed. One that was started or
-    given up is listed until its next attempt would have been due.
+    event that has just failed, or whose attempt is running, is not listed.
     """
-    if start_id and give_up_id:
-        raise click.UsageError("Say one of --start and --give-up.")
     aws = Connection(stack_name, only_main=True)
-    events = retrying.retrying_events(aws)
-    if chosen := start_id or give_up_id:
-        event = parked.only_one(events, chosen, "event that is retried")
-        failed = retrying.failed_input(machine_of(aws), event)
-        if start_id:
-            retrying.start_now(aws, failed)
-        else:
-            retrying.give_up(aws, event, failed)
-        click.echo(f"{'Started' if start_id else 'Given up'}: {printable(event.subject)}")
-        return
-    for event in events:
+    for event in retrying.retrying_events(aws):
         if as_json:
             click.echo(json.dumps(event.body))
         else:
@@ -106,7 +88,7 @@ def redrive(stack_name: str, everything: bool, event_id: str | None) -> None:
     aws = Connection(stack_name)
     events = list(parked.parked_events(aws))
     if event_id:
-        events = [parked.only_one(events, event_id, "parked event")]
+        events = [parked.only_one(events, event_id)]
     if not events:
         say(NOTHING_PARKED)
     _redrive(aws, events, aws.stack.parked_events_queue_url, named=not everything)

@@ -16,7 +16,6 @@ from tests.conftest import WAIT_SCALE, picture
 from tests.stack.conftest import (
     CYAN,
     RED,
-    RETRY_SECONDS,
     SECONDS,
     Inorder,
     Workflow,
@@ -90,45 +89,6 @@ def test_a_throttled_event_is_listed_while_it_waits_and_comes_back_until_there_i
     assert again.event["retry"]["attempt"] >= shown["attempts"]
     assert workflow.colour(key) == CYAN
     assert listed(inorder, "retrying") == workflow.parked() == []
-
-
-def test_a_retry_is_started_now_or_given_up(workflow: Workflow, inorder: Inorder) -> None:
-    """Each command is repeated, as the event's next attempt may have begun meanwhile."""
-
-    def says(option: str, key: str) -> bool:
-        ids = {each["key"]: each["message_id"] for each in listed(inorder, "retrying")}
-        return inorder("retrying", option, ids.get(key, "none")).exit_code == 0
-
-    def given_up() -> list[dict[str, Any]]:
-        says("--give-up", "never.png")
-        return listed(inorder, "parked")
-
-    def started() -> bool:
-        """Start an event that fails no more: its message would wait while the first one retries."""
-        keys.append(f"now-{len(keys)}.png")
-        with workflow.limited(0):
-            workflow.upload(keys[-1], picture(RED))
-            wait_until(lambda: bool(listed(inorder, "retrying")), SECONDS, "the event to wait")
-        return says("--start", keys[-1])
-
-    keys: list[str] = []
-    with workflow.limited(0):
-        workflow.upload("never.png", picture(RED))
-        wait_until(lambda: bool(given_up()), RETRY_SECONDS, "the event to be parked", 3)
-    workflow.wait_for_retries()
-    wait_until(started, RETRY_SECONDS, "an event to be started")
-    workflow.wait_for_retries()
-    assert workflow.colour(keys[-1]) == CYAN
-    started_again = [each.event for each in workflow.of_key(keys[-1], 1, is_retried=True)]
-    assert len([each for each in started_again if "retry" not in each]) == 2
-    assert workflow.output("never.png") is None
-    for parked in workflow.parked():
-        assert parked["reason"]["Error"] == "GivenUp"
-        assert s3_object(parked["event"])["key"] == "never.png"
-        assert "retry" not in parked["event"]
-    workflow.age(workflow.record_id("never.png"))
-    assert workflow.sweep() == ""  # it finishes the record of a parked event
-    workflow.assert_quiet()
 
 
 def test_undelivered_events_are_listed_with_their_error_and_started(

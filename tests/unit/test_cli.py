@@ -66,7 +66,6 @@ def test_a_wrong_file_is_named(tmp_path: Path) -> None:
         ("executions --since 1970-12-31T23:59:59", "'1970-12-31T23:59:59' is before 1971."),
         ("executions --since soon", "'soon' is neither a time nor"),
         *((f"redrive {each}", "Say which: ID") for each in ("", "''", "--all 0")),
-        ("retrying --start a --give-up b", "Say one of --start and --give-up."),
         ("cost --overwrites 0.7 --older 0.7", "exceed 1"),
         ("cost --events nan", "A number is nan."),
         ("cost --process-ms 1e11", "Invalid value for '--process-ms'"),
