@@ -19,12 +19,13 @@ GLIBC = (2, 34)
 AARCH64 = 183  # of an ELF file's machine: https://refspecs.linuxfoundation.org/elf/
 IN_THE_RUNTIME = {"boto3", "botocore"}
 TEMPLATES = [
-    *("template.yaml", "examples/json_index/template.yaml"),
+    *("template.yaml", "examples/json_index/template.yaml", "examples/long_job/template.yaml"),
     *(f"stacks/{name}/template.yaml" for name in ("audit", "long_work", "records")),
 ]
 MEGABYTES = {
     "InvertImageFunction-Shared": 40,  # of all with one CodeUri, runtime and architecture
     "JsonIndexFunction": 1,
+    "StartJobFunction-Shared": 1,
     "AuditKeysFunction": 10,
     "AdaptRecordsFunction": 10,
     "PublishResultFunction-Shared": 10,

@@ -22,6 +22,7 @@ DOCUMENTS = [
     PROJECT / "CHANGELOG.md",
     PROJECT / "SECURITY.md",
     *sorted((PROJECT / "docs").rglob("*.md")),
+    PROJECT / "examples" / "long_job" / "README.md",
     PROJECT / "examples" / "typescript" / "README.md",
     PROJECT / "functions" / "inorder_fence" / "README.md",
     PROJECT / "stacks" / "long_work" / "README.md",
