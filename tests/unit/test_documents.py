@@ -22,8 +22,7 @@ DOCUMENTS = [
     PROJECT / "CHANGELOG.md",
     PROJECT / "SECURITY.md",
     *sorted((PROJECT / "docs").rglob("*.md")),
-    PROJECT / "examples" / "long_job" / "README.md",
-    PROJECT / "examples" / "typescript" / "README.md",
+    *sorted((PROJECT / "examples").glob("*/README.md")),
     PROJECT / "functions" / "inorder_fence" / "README.md",
     PROJECT / "stacks" / "long_work" / "README.md",
     PROJECT / "tests" / "vectors" / "README.md",
@@ -33,7 +32,7 @@ EACH_DOCUMENT = pytest.mark.parametrize(
 )
 STATES = {
     state
-    for file in PROJECT.glob("statemachine/*.asl.json")
+    for file in [*PROJECT.glob("statemachine/*.asl.json"), *PROJECT.glob("examples/*/*.asl.json")]
     for state in json.loads(file.read_text())["States"]
 }
 

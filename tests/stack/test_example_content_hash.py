@@ -1,0 +1,377 @@
+"""The example of content hashes: duplicates, a failing bus, dead executions, an outage."""
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+
+from inorder import local_aws
+from inorder.aws.executions import wait_until
+from inorder.aws.stack import Described, sam_deploy
+from inorder.local_aws import LocalAws
+from tests.conftest import WAIT_SCALE
+from tests.stack.conftest import SECONDS
+from tests.support.contents import AGAIN, EXAMPLE, ORDER, kinesis_record, sqs_record
+
+# A bus of another account, which refuses the entry, and not the call.
+REFUSING_BUS = "arn:aws:events:us-east-1:210987654321:event-bus/another"
+ONCE, TWICE = ({"processed": 1, "skipped": count, "failed": 0} for count in (0, 1))
+FAILED = {"processed": 0, "skipped": 0, "failed": 1}
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
+    """Start a local AWS that enforces the function's role, and has no host sync-127.0.0.1."""
+    settings = {"AUTH": "true", "AWS_DISABLE_HOST_PREFIX_INJECTION": "true"}
+    folder = tmp_path_factory.mktemp("local-aws")
+    with local_aws.start(folder, wait_scale=WAIT_SCALE, settings=settings) as started:
+        yield started
+
+
+class Example:
+    """The example, deployed, with a consumer of what is forwarded."""
+
+    def __init__(self, local: LocalAws, folder: Path) -> None:
+        template = copytree(EXAMPLE, folder / "content_hash") / "template.yaml"
+        text = template.read_text(encoding="utf-8")
+        for slow, quick in (
+            ("VisibilityTimeout: 1800", "VisibilityTimeout: 2"),
+            ("maxReceiveCount: 48", "maxReceiveCount: 3"),
+        ):
+            assert slow in text
+            text = text.replace(slow, quick)
+        template.write_text(text, encoding="utf-8")
+        sam_deploy(local, "unique", {}, template)
+        self.client = local.client
+        self.deployed = Described(local.client("cloudformation"), "unique").outputs
+        self.sqs, self.events = local.client("sqs"), local.client("events")
+        self.states = local.client("stepfunctions")
+        self.machine = self.states.describe_state_machine(
+            stateMachineArn=self.deployed["StateMachineArn"]
+        )
+        resources = local.session.resource("dynamodb", endpoint_url=local.endpoint_url)
+        self.contents = resources.Table(self.deployed["ContentsName"])
+        self.consumer = self.sqs.create_queue(QueueName="consumer")["QueueUrl"]
+        bus = self.deployed["UniqueEventsName"]
+        everything = json.dumps({"source": [{"prefix": "unique."}]})
+        self.events.put_rule(Name="all", EventBusName=bus, EventPattern=everything)
+        arn = self.attribute(self.consumer, "QueueArn")
+        self.events.put_targets(Rule="all", EventBusName=bus, Targets=[{"Id": "q", "Arn": arn}])
+
+    def attribute(self, queue: str, name: str) -> str:
+        answer = self.sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=[name])
+        return str(answer["Attributes"][name])
+
+    def put(self, event: dict[str, Any]) -> None:
+        """Put an event on the default bus, whose rule sends it to the queue."""
+        entry = {"Source": event["source"], "DetailType": event["detail-type"]}
+        self.events.put_events(Entries=[entry | {"Detail": json.dumps(event["detail"])}])
+
+    def put_record(self, data: Any) -> None:
+        self.client("kinesis").put_record(
+            StreamName=self.deployed["RecordsName"], Data=json.dumps(data), PartitionKey="a"
+        )
+
+    def invoke(self, *records: Any) -> Any:
+        """Give a batch to the function, as the local AWS does not make batches of certain sizes."""
+        answer = self.client("lambda").invoke(
+            FunctionName=self.deployed["FunctionName"], Payload=json.dumps({"Records": records})
+        )
+        return json.load(answer["Payload"])
+
+    def received(self, queue: str) -> list[Any]:
+        """Take what is in a queue."""
+        found = []
+        while messages := self.sqs.receive_message(
+            QueueUrl=queue, MaxNumberOfMessages=10, VisibilityTimeout=SECONDS
+        ).get("Messages"):
+            for message in messages:
+                found.append(json.loads(message["Body"]))
+                self.sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
+        return found
+
+    def forwarded(self) -> list[Any]:
+        return self.received(self.consumer)
+
+    def wait_for_one(self, queue: str) -> Any:
+        found: list[Any] = []
+
+        def has_arrived() -> bool:
+            found.extend(self.received(queue))
+            return bool(found)
+
+        wait_until(has_arrived, SECONDS, "an event")
+        [event] = found
+        return event
+
+    def wait_until_drained(self) -> None:
+        """Wait until no message of the queue waits, or is being processed."""
+        names = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
+        url = self.deployed["EventsUrl"]
+        wait_until(
+            lambda: all(self.attribute(url, name) == "0" for name in names), SECONDS, "the queue"
+        )
+
+    def executions(self, status: str) -> list[Any]:
+        found = self.states.list_executions(
+            stateMachineArn=self.machine["stateMachineArn"], statusFilter=status, maxResults=1000
+        )
+        return sorted(found["executions"], key=lambda each: each["startDate"])
+
+    def test(self, state: str, given: Any, execution: str = "mine", **more: Any) -> Any:
+        """Run one state of the deployed state machine, with the deployed table."""
+        return self.states.test_state(
+            definition=self.machine["definition"],
+            roleArn=self.machine["roleArn"],
+            stateName=state,
+            input=json.dumps(given),
+            context=json.dumps({"Execution": {"Id": execution}}),
+            **more,
+        )
+
+    def die(self, event: dict[str, Any], seconds: int) -> None:
+        """Leave what an execution has left that died after its claim, so many seconds ago."""
+        with self.refusing():
+            assert self.invoke(sqs_record(event))["failed"] == 1
+        execution = self.executions("FAILED")[-1]["executionArn"]
+        given = json.loads(self.states.describe_execution(executionArn=execution)["input"])
+        earlier = given | {"now": str(int(given["now"]) - seconds)}
+        assert self.test("Claim Content", earlier, "dead")["nextState"] == "Forward Event"
+
+    def keep(self, record: dict[str, Any] | None) -> None:
+        if record is not None:
+            self.contents.put_item(Item={**record, "id": CONTENT})
+
+    def kept(self) -> dict[str, Any] | None:
+        item = self.contents.get_item(Key={"id": CONTENT}).get("Item")
+        return item and {name: value for name, value in item.items() if name != "id"}
+
+    @contextmanager
+    def refusing(self) -> Iterator[None]:
+        """Let the bus refuse each entry."""
+        definition = self.machine["definition"]
+        bus = self.deployed["UniqueEventsName"]
+        assert bus in definition
+        arn = self.machine["stateMachineArn"]
+        self.states.update_state_machine(
+            stateMachineArn=arn, definition=definition.replace(bus, REFUSING_BUS)
+        )
+        try:
+            yield
+        finally:
+            self.states.update_state_machine(stateMachineArn=arn, definition=definition)
+
+
+@pytest.fixture(scope="module")
+def unique(local: LocalAws, tmp_path_factory: pytest.TempPathFactory) -> Example:
+    return Example(local, tmp_path_factory.mktemp("unique"))
+
+
+@pytest.fixture(autouse=True)
+def forgets(unique: Example) -> Iterator[None]:
+    """Begin without contents, and end without an event that nobody expects."""
+    for record in unique.contents.scan()["Items"]:
+        unique.contents.delete_item(Key={"id": record["id"]})
+    yield
+    assert unique.forwarded() == []
+    assert unique.received(unique.deployed["FailedEventsUrl"]) == []
+
+
+Make = Callable[[Any], dict[str, Any]]
+# The local AWS ignores which records of a batch of Kinesis have failed, so these are recorded ones.
+for_each_source = pytest.mark.parametrize("record", [sqs_record, kinesis_record])
+
+
+def content(event: dict[str, Any]) -> dict[str, Any]:
+    """What of a forwarded event must be that of the original one."""
+    return {
+        "source": f"unique.{event['source']}",
+        "detail-type": event["detail-type"],
+        "detail": event["detail"],
+    }
+
+
+def named(event: dict[str, Any]) -> dict[str, Any]:
+    return {name: event[name] for name in ("source", "detail-type", "detail")}
+
+
+def number_of(record: dict[str, Any]) -> str:
+    return str(record.get("messageId") or record["kinesis"]["sequenceNumber"])
+
+
+@for_each_source
+def test_duplicates_in_one_batch_are_forwarded_once(unique: Example, record: Make) -> None:
+    answer = unique.invoke(record(ORDER), record(AGAIN))
+    assert answer == {"batchItemFailures": []} | TWICE
+    [forwarded] = unique.forwarded()
+    assert named(forwarded) == content(ORDER)
+    [kept] = unique.contents.scan()["Items"]
+    assert kept["status"] == "FORWARDED"
+    assert kept.keys() == {"id", "status", "expires_at"}
+
+
+def test_duplicates_in_two_batches_are_forwarded_once(unique: Example) -> None:
+    unique.put(ORDER)
+    assert named(unique.wait_for_one(unique.consumer)) == content(ORDER)
+    unique.put(AGAIN)
+    unique.wait_until_drained()
+    assert unique.invoke(sqs_record(AGAIN))["skipped"] == 1
+
+
+def test_duplicates_at_the_same_time_are_forwarded_once(unique: Example) -> None:
+    records = [make(event) for make in (sqs_record, kinesis_record) for event in (ORDER, AGAIN)]
+    with ThreadPoolExecutor(len(records)) as pool:
+        answers = list(pool.map(unique.invoke, records))
+    assert [answer["processed"] for answer in answers].count(1) == 1
+    [forwarded] = unique.forwarded()
+    assert named(forwarded)["detail"] == ORDER["detail"]
+    # One that has met the claim of another one comes again, and is skipped then.
+    again = [unique.invoke(record) for record in records]
+    assert [answer["skipped"] for answer in again] == [1] * len(records)
+
+
+def test_a_stream_and_a_queue_forward_an_event_once(unique: Example) -> None:
+    unique.put_record(AGAIN)
+    assert named(unique.wait_for_one(unique.consumer)) == content(AGAIN)
+    unique.put_record(ORDER)
+    unique.put(ORDER)
+    unique.wait_until_drained()
+    unique.put_record({"order": "A-1018"})  # behind the duplicate, so that one was processed
+    forwarded = unique.wait_for_one(unique.consumer)
+    source = f"unique.kinesis.{unique.deployed['RecordsName']}"
+    assert (forwarded["source"], forwarded["detail"]) == (source, {"order": "A-1018"})
+
+
+def test_different_contents_are_all_forwarded(unique: Example) -> None:
+    other = ORDER | {"detail": ORDER["detail"] | {"total": 19.51}}
+    answer = unique.invoke(sqs_record(ORDER), sqs_record(other))
+    assert (answer["processed"], answer["skipped"]) == (2, 0)
+    assert [named(each) for each in unique.forwarded()] == [content(ORDER), content(other)]
+
+
+@for_each_source
+def test_a_refused_event_fails_and_is_forwarded_later(unique: Example, record: Make) -> None:
+    given = record(ORDER)
+    with unique.refusing():
+        answer = unique.invoke(given)
+    assert answer == {"batchItemFailures": [{"itemIdentifier": number_of(given)}]} | FAILED
+    assert unique.contents.scan()["Items"] == []  # so that the next attempt need not wait
+    assert unique.invoke(given) == {"batchItemFailures": []} | ONCE
+    assert named(unique.forwarded()[0]) == content(ORDER)
+
+
+def test_the_queue_delivers_a_refused_event_again(unique: Example) -> None:
+    failed = len(unique.executions("FAILED"))
+    with unique.refusing():
+        unique.put(ORDER)
+        wait_until(lambda: len(unique.executions("FAILED")) > failed, SECONDS, "a failure")
+    assert named(unique.wait_for_one(unique.consumer)) == content(ORDER)
+    unique.wait_until_drained()
+
+
+def test_what_is_refused_for_long_is_kept_in_the_dead_letter_queue(unique: Example) -> None:
+    with unique.refusing():
+        unique.put(ORDER)
+        kept = unique.wait_for_one(unique.deployed["FailedEventsUrl"])
+    assert named(kept) == named(ORDER)
+
+
+@for_each_source
+def test_a_dead_execution_is_taken_over_after_six_minutes(unique: Example, record: Make) -> None:
+    unique.die(ORDER, 362)
+    assert unique.invoke(record(AGAIN)) == {"batchItemFailures": []} | ONCE
+    assert named(unique.forwarded()[0]) == content(AGAIN)
+    assert unique.invoke(record(ORDER))["skipped"] == 1
+
+
+@for_each_source
+def test_a_claim_that_may_be_alive_is_no_duplicate(unique: Example, record: Make) -> None:
+    unique.die(ORDER, 300)
+    given = record(ORDER)
+    answer = unique.invoke(given)
+    assert answer == {"batchItemFailures": [{"itemIdentifier": number_of(given)}]} | FAILED
+    [kept] = unique.contents.scan()["Items"]
+    assert (kept["status"], kept["claimed_by"]) == ("CLAIMED", "dead")
+
+
+def test_during_an_outage_of_the_table_nothing_is_forwarded(unique: Example) -> None:
+    dynamodb = unique.client("dynamodb")
+    table = dynamodb.describe_table(TableName=unique.contents.name)["Table"]
+    given = sqs_record(ORDER)
+    dynamodb.delete_table(TableName=unique.contents.name)
+    try:
+        answer = unique.invoke(given)
+    finally:
+        names = ("TableName", "KeySchema", "AttributeDefinitions")
+        description = {name: table[name] for name in names}
+        dynamodb.create_table(**description, BillingMode="PAY_PER_REQUEST")
+    assert answer == {"batchItemFailures": [{"itemIdentifier": number_of(given)}]} | FAILED
+    assert unique.forwarded() == []
+    assert unique.invoke(given)["processed"] == 1
+    assert named(unique.forwarded()[0]) == content(ORDER)
+
+
+CONTENT = "a content"
+NOW, DEAD_BEFORE = 1_800_000_000, 1_799_999_640
+GIVEN = {
+    "id": CONTENT,
+    "now": str(NOW),
+    "dead_before": str(DEAD_BEFORE),
+    "expires_at": str(NOW + 60),
+    "event": named(ORDER),
+    "answer": {},
+}
+CLAIMED = {"status": "CLAIMED", "claimed_by": "theirs", "claimed_at": NOW, "expires_at": NOW + 60}
+FORWARDED = {"status": "FORWARDED", "expires_at": NOW}
+CLAIMS: dict[str, tuple[Any, bool]] = {
+    "new": (None, True),
+    "claimed": (CLAIMED, False),
+    "claimed six minutes ago": (CLAIMED | {"claimed_at": DEAD_BEFORE}, False),
+    "claimed earlier": (CLAIMED | {"claimed_at": DEAD_BEFORE - 1}, True),
+    "claimed by an attempt without an answer": (CLAIMED | {"claimed_by": "mine"}, True),
+    "forwarded": (FORWARDED, False),
+    "forgotten": (FORWARDED | {"expires_at": NOW - 1}, True),
+}
+
+
+@pytest.mark.parametrize(("before", "may_claim"), CLAIMS.values(), ids=CLAIMS)
+def test_a_claim_is_refused_while_another_one_counts(
+    unique: Example, before: Any, may_claim: bool
+) -> None:
+    unique.keep(before)
+    answer = unique.test("Claim Content", GIVEN)
+    assert answer["nextState"] == ("Forward Event" if may_claim else "Read Content")
+    mine = CLAIMED | {"claimed_by": "mine"}
+    assert unique.kept() == (mine if may_claim else before)
+
+
+@pytest.mark.parametrize("before", [None, CLAIMED, FORWARDED])
+def test_an_execution_that_was_taken_over_changes_nothing(unique: Example, before: Any) -> None:
+    unique.keep(before)
+    assert unique.test("Mark As Forwarded", GIVEN)["nextState"] == "Processed"
+    assert unique.test("Release Content", GIVEN)["nextState"] == "Not Forwarded"
+    assert unique.kept() == before
+
+
+OUTAGES = {
+    ("Claim Content", "DynamoDB.InternalServerErrorException"): "Release Content",
+    ("Read Content", "DynamoDB.InternalServerErrorException"): "Not Forwarded",
+    ("Forward Event", "EventBridge.FailedEntry"): "Release Content",
+    ("Forward Event", "States.Timeout"): "Release Content",
+    ("Mark As Forwarded", "DynamoDB.InternalServerErrorException"): "Processed",
+    ("Release Content", "States.Timeout"): "Not Forwarded",
+}
+
+
+@pytest.mark.parametrize(("at", "following"), OUTAGES.items())
+def test_only_what_was_forwarded_ends_as_processed(
+    unique: Example, at: tuple[str, str], following: str
+) -> None:
+    state, error = at
+    failing = {"errorOutput": {"error": error, "cause": "an outage"}}
+    assert unique.test(state, GIVEN, mock=failing)["nextState"] == following

@@ -1,0 +1,45 @@
+"""The template of examples/content_hash: rights of the state machine, and times that must fit."""
+
+import json
+
+from inorder.asl.definition import EXPRESS_SECONDS
+from inorder.asl.lease import longest_execution
+from tests.support.contents import EXAMPLE, app
+from tests.template.deployed import Deployed, Grant
+
+STACK = Deployed(file="examples/content_hash/template.yaml")
+DEFINITION = json.loads((EXAMPLE / "content_hash.asl.json").read_text(encoding="utf-8"))
+RESOURCES = {"dynamodb": "Contents.Arn", "events": "UniqueEvents.Arn"}
+
+
+def test_the_state_machine_may_do_what_its_states_do_and_nothing_else() -> None:
+    needed: set[Grant] = set()
+    for state in DEFINITION["States"].values():
+        if state["Type"] == "Task":
+            service, action = state["Resource"].removeprefix("arn:aws:states:::").split(":")
+            needed.add((f"{service}:{action[0].upper()}{action[1:]}", RESOURCES[service]))
+    assert STACK.grants("StateMachineRole") == needed
+
+
+def test_a_batch_ends_before_the_function_and_long_before_its_redelivery() -> None:
+    config = app().states.meta.config
+    assert longest_execution(DEFINITION) < config.read_timeout
+    assert config.retries["total_max_attempts"] == 1
+    timeout = STACK["Function"]["Timeout"]
+    by_queue, by_stream = STACK["FunctionEvents"], STACK["FunctionRecords"]
+    for source in (by_queue, by_stream):
+        assert source["BatchSize"] * (config.connect_timeout + config.read_timeout) < timeout <= 300
+        assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert STACK["Events"]["VisibilityTimeout"] >= 6 * timeout
+
+
+def test_a_source_delivers_for_longer_than_a_dead_execution_holds_its_content() -> None:
+    assert app().DEAD_SECONDS > EXPRESS_SECONDS
+    attempts = STACK["Events"]["RedrivePolicy"]["maxReceiveCount"]
+    for_seconds = {
+        attempts * STACK["Events"]["VisibilityTimeout"],
+        STACK["FunctionRecords"]["MaximumRecordAgeInSeconds"],
+    }
+    assert min(for_seconds) > app().DEAD_SECONDS
+    # Who delivers an event again must find its content remembered.
+    assert max(for_seconds) < app().REMEMBERED_SECONDS

@@ -1,0 +1,252 @@
+"""The function of examples/content_hash: what is one content, and what a batch comes to."""
+
+import json
+import sys
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.contents import AGAIN, ORDER, app, kinesis_record, sqs_record
+
+TEXTS = st.text()
+NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+VALUES = st.recursive(
+    st.none() | st.booleans() | NUMBERS | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+# Equal contents, as texts of a field of the detail.
+EQUAL = [
+    ["1", "1.0", "1e0", "10e-1", " 1 "],
+    ["0", "-0.0", "0e5"],
+    ["0.1", "0.10", "1e-1"],
+    ["100", "1e2", "1E+2"],
+    ['"é"', '"\\u00e9"'],
+    ['"/"', '"\\/"'],
+    ['{"a": 1, "b": [2]}', '{"b":[2.0],"a":1}'],
+]
+# Contents of which no two are equal, also where a float is.
+DIFFERENT = [
+    *("1", "true", '"1"', "[1]", "null", "{}", "[]", '""', '"null"'),
+    *("9007199254740992", "9007199254740993", "0.1234567890123456789", "0.1234567890123456788"),
+    *("1e400", "1e401", '"e\\u0301"', '"\\u00e9"', '"\\ud800"', '"\\ud801"', "[1, 2]", "[2, 1]"),
+]
+
+
+@pytest.fixture(scope="module")
+def function() -> ModuleType:
+    return app()
+
+
+def content(function: ModuleType, body: str) -> Any:
+    return function.content_of(SQSRecord(sqs_record(body, "message")))
+
+
+def content_with(function: ModuleType, field: str) -> str:
+    body = f'{{"source": "s", "detail-type": "t", "id": "1", "detail": {{"field": {field}}}}}'
+    return str(content(function, body).id)
+
+
+def backwards(value: Any) -> Any:
+    """Turn the order of all fields."""
+    if isinstance(value, dict):
+        return {key: backwards(value[key]) for key in reversed(value)}
+    return [backwards(each) for each in value] if isinstance(value, list) else value
+
+
+@settings(max_examples=100, deadline=None)
+@given(value=VALUES)
+def test_order_space_and_escapes_do_not_count(function: ModuleType, value: Any) -> None:
+    spelt = [
+        json.dumps(value),
+        json.dumps(backwards(value), indent=2),
+        json.dumps(value, ensure_ascii=False),
+        json.dumps(value).replace("/", r"\/"),
+    ]
+    assert len({content_with(function, text) for text in spelt}) == 1
+    # The canonical text still says the same, so two values that differ cannot share one.
+    assert json.loads(function.canonical(function._parsed(spelt[0], []))) == value
+
+
+@pytest.mark.parametrize("texts", EQUAL)
+def test_equal_values_are_one_content(function: ModuleType, texts: list[str]) -> None:
+    assert len({content_with(function, text) for text in texts}) == 1
+
+
+def test_no_digit_type_or_character_is_lost(function: ModuleType) -> None:
+    found = [content_with(function, text) for text in DIFFERENT]
+    assert len(set(found)) == len(DIFFERENT)
+    assert not [each for each in found if each.startswith("id:")]
+
+
+def test_source_type_and_detail_are_hashed_and_nothing_else(function: ModuleType) -> None:
+    hashed = content(function, json.dumps(ORDER)).id
+    others = {name: "other" for name in ORDER if name not in {"source", "detail-type", "detail"}}
+    assert content(function, json.dumps(ORDER | others)).id == hashed
+    assert content(function, json.dumps(AGAIN)).id == hashed
+    for name in ("source", "detail-type"):
+        assert content(function, json.dumps(ORDER | {name: "other"})).id != hashed
+    assert content(function, json.dumps(ORDER | {"detail": {}})).id != hashed
+    # No part may flow into the next one.
+    shifted = [ORDER | {"source": "ab", "detail-type": "c"}]
+    shifted += [ORDER | {"source": "a", "detail-type": "bc"}]
+    assert len({content(function, json.dumps(each)).id for each in shifted}) == 2
+
+
+def test_an_event_is_forwarded_as_it_is_spelt(function: ModuleType) -> None:
+    body = '{"source":"s", "detail-type":"t", "detail":{"total":19.50,"n":12345678901234567890.10}}'
+    assert content(function, body).event == body
+
+
+def test_a_detail_that_is_a_text_is_parsed(function: ModuleType) -> None:
+    as_text = ORDER | {"detail": json.dumps(AGAIN["detail"])}
+    found = content(function, json.dumps(as_text))
+    assert found.id == content(function, json.dumps(ORDER)).id
+    event = json.loads(found.event)
+    assert event == {name: ORDER[name] for name in ("source", "detail-type", "detail")}
+
+
+@pytest.mark.parametrize(
+    ("text", "detail"),
+    [
+        ('{"order": 1.50}', {"order": 1.5}),
+        ("no JSON", {"data": "no JSON"}),
+        ('{"total": NaN}', {"data": '{"total": NaN}'}),
+        ("[1, 2]", {"data": "[1, 2]"}),
+        ("[" * 5_000 + "]" * 5_000, {"data": "[" * 5_000 + "]" * 5_000}),
+        ("1e9999999999999999999", {"data": "1e9999999999999999999"}),
+        ('{"source": "s", "detail-type": "t", "detail": "text"}', None),
+        ('{"source": 5, "detail-type": "t", "detail": {}}', None),
+        ('{"source": "s", "detail": {}}', None),
+    ],
+)
+def test_what_is_no_event_becomes_the_detail_of_one(
+    function: ModuleType, text: str, detail: Any
+) -> None:
+    expected = {"detail-type": "Record", "detail": json.loads(text) if detail is None else detail}
+    by_queue = content(function, text)
+    assert json.loads(by_queue.event) == expected | {"source": "sqs.orders"}
+    by_stream = function.content_of(KinesisStreamRecord(kinesis_record(text.encode())))
+    assert json.loads(by_stream.event) == expected | {"source": "kinesis.orders"}
+    assert not by_queue.id.startswith("id:")
+    assert by_queue.id != by_stream.id
+
+
+def test_an_event_is_the_same_content_from_a_stream(function: ModuleType) -> None:
+    record = KinesisStreamRecord(kinesis_record(AGAIN))
+    assert function.content_of(record).id == content(function, json.dumps(ORDER)).id
+
+
+def test_bytes_that_are_no_text_are_forwarded_in_base64(function: ModuleType) -> None:
+    found = function.content_of(KinesisStreamRecord(kinesis_record(b"\xff\x00")))
+    assert json.loads(found.event)["detail"] == {"data": "/wA="}
+
+
+def deep() -> str:
+    """Nest objects so that Python's parser, written in C, can read them, and no function can."""
+    levels = sys.getrecursionlimit() * 2 // 3
+    return '{"n":' * levels + "1" + "}" * levels
+
+
+NOT_HASHED = {
+    "twice": lambda: '{"a": 1, "b": 2, "a": 3}',
+    "twice within": lambda: '{"list": [{"a": 1, "a": 1}]}',
+    "deep": deep,
+}
+
+
+@pytest.mark.parametrize("detail_of", NOT_HASHED.values(), ids=NOT_HASHED)
+def test_what_cannot_be_hashed_takes_the_events_id(
+    function: ModuleType, detail_of: Callable[[], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    detail = detail_of()
+    body = f'{{"source": "s", "detail-type": "t", "id": "7f", "detail": {detail}}}'
+    found = content(function, body)
+    assert (found.id, found.event) == ("id:7f", body)
+    assert content(function, detail).id == "id:message"
+    logged = [(line.getMessage(), vars(line)["event"]) for line in caplog.records]
+    assert logged == [("NotHashed", "7f"), ("NotHashed", "message")]
+
+
+class Machine:
+    """A state machine that ends as its list says."""
+
+    def __init__(self, *ends: Any) -> None:
+        self.ends, self.inputs = list(ends), list[Any]()
+
+    def start_sync_execution(self, **given: Any) -> Any:
+        self.inputs.append(json.loads(given["input"]))
+        end = self.ends.pop(0)
+        if isinstance(end, Exception):
+            raise end
+        return end
+
+
+def ended(outcome: str) -> dict[str, str]:
+    return {"status": "SUCCEEDED", "output": json.dumps({"outcome": outcome})}
+
+
+FAILED = {"status": "FAILED", "error": "NotForwarded", "cause": "{}"}
+CONTEXT = SimpleNamespace(
+    function_name="f",
+    memory_limit_in_mb=512,
+    invoked_function_arn="arn:aws:lambda:us-east-1:123456789012:function:f",
+    aws_request_id="1",
+)
+BATCHES = {
+    "sqs": ([sqs_record(ORDER, f"m{number}") for number in range(4)], "m"),
+    "kinesis": ([kinesis_record(ORDER, f"{number}") for number in range(4)], ""),
+}
+
+
+@pytest.mark.parametrize(("records", "prefix"), BATCHES.values(), ids=BATCHES)
+def test_a_batch_is_counted_and_what_failed_is_named(
+    function: ModuleType,
+    records: list[Any],
+    prefix: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    machine = Machine(ended("Processed"), ended("Skipped"), FAILED, TimeoutError("late"))
+    monkeypatch.setattr(function, "states", machine)
+    answer = function.handler({"Records": records}, CONTEXT)
+    failed = [{"itemIdentifier": f"{prefix}{number}"} for number in (2, 3)]
+    counts = {"processed": 1, "skipped": 1, "failed": 2}
+    assert answer == {"batchItemFailures": failed} | counts
+    [metrics] = map(json.loads, capsys.readouterr().out.splitlines())
+    assert {name.lower(): metrics[name] for name in ("Processed", "Skipped", "Failed")} == {
+        name: [count] for name, count in counts.items()
+    }
+    reasons = [str(line.exc_info[1]) for line in caplog.records if line.exc_info]
+    assert reasons == ["NotForwarded: {}", "late"]
+
+
+def test_a_batch_that_fails_whole_is_answered_too(
+    function: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(function, "states", Machine(FAILED))
+    answer = function.handler({"Records": [sqs_record("{}", "message")]}, CONTEXT)
+    assert answer["batchItemFailures"] == [{"itemIdentifier": "message"}]
+    assert answer["failed"] == 1
+
+
+def test_the_times_are_whole_seconds(function: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(ended("Processed"))
+    monkeypatch.setattr(function, "states", machine)
+    monkeypatch.setattr(function.time, "time", lambda: 1_800_000_000.9)
+    function.handler({"Records": [sqs_record(ORDER)]}, CONTEXT)
+    [given] = machine.inputs
+    assert given == {
+        "id": content(function, json.dumps(ORDER)).id,
+        "now": "1800000000",
+        "dead_before": "1799999640",
+        "expires_at": "1800604800",
+        "event": ORDER,
+    }
