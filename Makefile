@@ -48,7 +48,7 @@ test: install ## Run the tests, the quick ones first: make test [NIGHT=1], which
 	if [ "$$missing" ]; then echo "$$missing"; [ "$$CI" != true ]; fi
 
 check: install
-	@$(BIN)/inorder check statemachine/*.asl.json stacks/long_work/*.asl.json examples/*/*.asl.json
+	@$(BIN)/inorder check statemachine/*.asl.json stacks/long_work/*.asl.json examples/content_hash/*.asl.json
 
 states: install
 	@$(PYTEST) tests/policies/test_states.py
