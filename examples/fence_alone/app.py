@@ -36,7 +36,6 @@ fence = Fence(
     maximum_bytes=30_000_000,  # a larger object is rejected
     work=work,
     handles_deletions=True,
-    version="1",  # of the work: change it when the outputs change
 )
 
 

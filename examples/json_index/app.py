@@ -26,7 +26,6 @@ fence = Fence(
     work=index,
     handles_deletions=os.environ["HANDLES_DELETIONS"] == "true",
     stamped=with_event,
-    version="1",  # of the work: change it when the indexes change
 )
 
 

@@ -71,10 +71,6 @@ class OutputContended(Exception):
     """In each attempt, another writer changed the output between steps 1 and 3."""
 
 
-class OtherCodeVersion(Exception):
-    """A repair wants the output of another version of the code: it waits for the deployment."""
-
-
 class InvalidSource(Rejection):
     """The source is too large, or its output could not be written, or would be a source itself."""
 
@@ -176,10 +172,6 @@ class OutputState:
         version_id = named_version(self.metadata.get("source-version-id"))
         return (version_id, self.metadata.get("source-etag")) == source.object_id
 
-    def is_outdated(self, wanted: str | None) -> bool:
-        """Tell whether a version of the code is wanted, and another one has made it."""
-        return bool(wanted) and self.metadata.get("code-version") != wanted
-
     def other_bucket(self, event: ObjectEvent) -> str:
         """Name the bucket of which the output was made, or "" if it is the event's.
 
@@ -260,10 +252,6 @@ class Fence:
     hands_on : collection of str
         What an output gets from its source, by the names that S3's GetObject and PutObject have for
         it, such as ``CacheControl`` or ``Metadata``.
-    version : str
-        Of the code of the work, in ASCII, or "". Each output names it in its metadata. Let it be a
-        constant in that code, and change it when the outputs change. A setting will not do: code
-        and settings are deployed one after the other, and old code may label its output as new.
     """
 
     s3: S3Client
@@ -274,7 +262,6 @@ class Fence:
     rejection: type[Exception] = Rejection
     stamped: Callable[[bytes, bytes], bytes] = append_stamp
     hands_on: Collection[str] = ()
-    version: str = ""
 
     def answer(self, payload: Mapping[str, Any], record_retention_days: int) -> dict[str, str]:
         """Process an event, and answer the state machine: docs/function.md is the contract.
@@ -300,19 +287,12 @@ class Fence:
         ------
         KeyError
             The payload lacks the event, or names no fence.
-        OtherCodeVersion
-            The event is a repair that wants another version of the code.
         OutputContended, botocore.exceptions.ClientError
             As for `write_newest`.
         """
         now = int(time.time())
         try:
             event = ObjectEvent.from_event(payload["event"])
-            if event.code_version not in {None, self.version}:
-                raise OtherCodeVersion(
-                    f"The repair wants version {event.code_version!r} of the code. This is version"
-                    f" {self.version!r}."
-                )
             answer = FENCES[payload["fence"]](self, event)
         except (Rejection, self.rejection) as error:
             reason = {"error": type(error).__name__, "cause": str(error)}
@@ -415,12 +395,8 @@ class Fence:
         match output.order(event):
             case Order.NEWER:
                 return Attempt.SUPERSEDED
-            case Order.SAME if not output.is_outdated(event.code_version):
-                # By an attempt that may have died before its step 4.
+            case Order.SAME:  # by an attempt that may have died before its step 4
                 return self._check_source(event)
-        wanted = event.code_version
-        if wanted and output.shows(event) and not output.is_outdated(wanted):
-            return Attempt.SUPERSEDED  # by an event that the code has processed meanwhile
         return self._replace_output(output, event, key, results)
 
     def _follow_source(self, event: ObjectEvent, key: str, results: dict[str, Result]) -> Attempt:
@@ -441,7 +417,7 @@ class Fence:
         version = {"VersionId": event.version_id or NULL_VERSION}
         output = self._read_own_output(key, event)  # step 1
         etag = output.etag
-        if etag is None or output.is_outdated(event.code_version):
+        if etag is None:
             try:  # step 2
                 source = self._read_source(event, IfMatch=_quoted(event.etag), **version)
             except SourceGone:
@@ -619,7 +595,6 @@ class Fence:
             "source-bucket": event.bucket,
             "source-etag": event.etag,
             "source-version-id": event.version_id,  # the source's own may be there, too
-            "code-version": self.version or None,
         }
         try:
             response = self.s3.put_object(

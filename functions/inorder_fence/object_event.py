@@ -38,8 +38,6 @@ class ObjectEvent:
         event of the null version names none; what `Fence` reads of it has ``null``.
     is_deletion : bool
         Whether the object was deleted, or a delete marker was created.
-    code_version : str or None
-        Of a repair: the version of the code that is to have made the output. S3's events name none.
     """
 
     bucket: str
@@ -48,7 +46,6 @@ class ObjectEvent:
     etag: str = ""
     version_id: str | None = None
     is_deletion: bool = False
-    code_version: str | None = None
 
     @property
     def object_id(self) -> tuple[str | None, str]:
@@ -83,10 +80,7 @@ class ObjectEvent:
         if not is_sequencer(read["sequencer"]):
             raise InvalidEvent("The event's sequencer is not a hexadecimal number.")
         version_id = named_version(described.get("version-id"))
-        code_version = event["detail"].get("code-version")
-        return cls(
-            **read, version_id=version_id, is_deletion=is_deletion, code_version=code_version
-        )
+        return cls(**read, version_id=version_id, is_deletion=is_deletion)
 
 
 def is_sequencer(text: str) -> bool:

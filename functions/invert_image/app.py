@@ -20,7 +20,6 @@ from inorder_fence import S3_CONFIG, Fence, Result, in_time
 from invert_image.inversion import InvalidImage, invert
 from invert_image.stamp import stamp_image
 
-VERSION = "1"  # of the work; it changes when the outputs change
 RECORD_RETENTION_DAYS = int(os.environ["RECORD_RETENTION_DAYS"])
 MAXIMUM_PIXELS = int(os.environ["MAXIMUM_PIXELS"])  # of all frames together
 # For the demonstration: how many seconds longer a slow object takes, and how its content ends. If
@@ -74,5 +73,4 @@ fence = Fence(
     os.environ["HANDLES_DELETIONS"] == "true",
     rejection=InvalidImage,
     stamped=stamp_image,
-    version=VERSION,
 )

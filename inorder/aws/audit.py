@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import islice
 from typing import Any
 
 from audit_keys.comparing import REPAIRABLE, WRONG, Finding, Scope, Subject, Verdict
@@ -18,7 +17,6 @@ from inorder.aws import parked
 from inorder.aws.stack import CONNECTIONS, Connection
 from inorder.errors import Failure
 from inorder.model import policies
-from inorder.model.outcomes import RETRYING
 from inorder_fence import named_version
 
 # A change of an object needs a while until its event starts an execution; see `audit`.
@@ -46,13 +44,12 @@ class Report:
 class Audit:
     """An audit of the keys that begin with a prefix.
 
-    Parked events are received only if something is wrong. If a version of the code is given, right
-    outputs that another one has made are outdated.
+    Parked events are received only if something is wrong.
     """
 
-    def __init__(self, aws: Connection, prefix: str = "", code_version: str = "") -> None:
+    def __init__(self, aws: Connection, prefix: str = "") -> None:
         self._aws, self._prefix = aws, prefix
-        self.scope = replace(_scope(aws), code_version=code_version)
+        self.scope = _scope(aws)
         self._reader = Reader(aws.client("s3"), aws.client("dynamodb"), self.scope)
 
     def run(
@@ -122,14 +119,11 @@ class Audit:
         unsure = UNSETTLED
         if self.scope.keeps == "each":  # a claim does not tell whether its event has failed
             unsure = UNSETTLED | {Verdict.WAITING}
-        reasons, wanted = dict[tuple[str, Any], str](), self.scope.code_version
+        reasons = dict[tuple[str, Any], str]()
         if any(each.verdict in unsure for each in findings):
             with closing(parked.parked_events(self._aws)) as received:
                 for message in received:
-                    match event := message.body.get("event"):
-                        case {"detail": {"code-version": other}} if other != wanted:
-                            continue  # a repair by another version of the code
-                    reasons[_object_in(event)] = message.reason
+                    reasons[_object_in(message.body.get("event"))] = message.reason
         for each in findings:
             if each.verdict not in unsure or each.reading is None:
                 yield each
@@ -147,29 +141,16 @@ class Audit:
         Gives each finding as it is afterwards, and how the event ended: an outcome, or why none
         was started. At most `concurrency` executions run at once. If this is interrupted, nothing
         is lost: what has been started goes on, and another audit finds the rest.
-
-        If a version of the code is wanted, the first event is started alone. A Failure says that it
-        is retried: if that version is not deployed yet, no other event must wait for it.
         """
-        remaining = iter(findings)
-        for first in islice(remaining, 1 if self.scope.code_version else 0):
-            found, outcome = self._repair(first)
-            if outcome.startswith(RETRYING):
-                raise Failure(f"The first repair ended as {outcome}. No other was started.")
-            yield found, outcome
         with ThreadPoolExecutor(concurrency) as pool:
             try:
-                yield from pool.map(self._repair, remaining)
+                yield from pool.map(self._repair, findings)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
     def _repair(self, finding: Finding) -> tuple[Finding, str]:
-        # If an outdated output is wrong now, an event of its own is on its way: a repair would do
-        # the same work.
-        wanted = {Verdict.OUTDATED}
-        if finding.verdict is not Verdict.OUTDATED:
-            wanted = {finding.verdict, *REPAIRABLE}
+        wanted = {finding.verdict, *REPAIRABLE}
         now, outcome = self._reader.find(finding.subject), "Not Started"
         for _ in range(ROUNDS):
             # The queue of parked events was read; a record may call one parked for longer.
@@ -180,8 +161,6 @@ class Audit:
             now = self._reader.find(finding.subject)
             if outcome != "Superseded":  # then an event that nobody knew of was recorded before
                 break
-        if now.verdict in REPAIRABLE - wanted:
-            now = replace(now, verdict=Verdict.WAITING, reason="It changes.")
         return now, outcome
 
     def _process(self, event: dict[str, Any]) -> str:

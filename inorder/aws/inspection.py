@@ -201,8 +201,8 @@ class Gathering:
                 made_for = found["Metadata"]
                 version_id = named_version(made_for.get("source-version-id"))
                 etag, sequencer = made_for.get("source-etag"), made_for.get("sequencer")
-                of_bucket, by = made_for.get("source-bucket"), made_for.get("code-version")
-                yield Output(each, sequencer, etag, version_id, _modified(found), of_bucket, by)
+                of_bucket = made_for.get("source-bucket")
+                yield Output(each, sequencer, etag, version_id, _modified(found), of_bucket)
 
     def _head(self, bucket: str, key: str) -> Any:
         """Read what S3 says about an object; None if there is none."""

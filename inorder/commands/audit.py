@@ -38,7 +38,6 @@ sure = click.option("--yes", is_flag=True, help="Do not ask before the repair.")
 @prefixed
 @click.option("--json", "as_json", is_flag=True, help="One line for each key that is not right.")
 @click.option("--repair", is_flag=True, help="Start an event for each missing, stale or orphaned.")
-@click.option("--outdated", default="", metavar="VERSION", help="Find what other code has made.")
 @click.option("--foreign", is_flag=True, help="With --repair, replace foreign outputs as well.")
 @sure
 @at_once
@@ -48,7 +47,6 @@ def audit(
     prefix: str,
     as_json: bool,
     repair: bool,
-    outdated: str,
     foreign: bool,
     yes: bool,
     concurrency: int,
@@ -57,16 +55,14 @@ def audit(
     """Tell whether the output of every key is right.
 
     It compares each object with its output and its record, and changes nothing without --repair.
-    With --outdated, that makes again only what other code than this version has made.
     Fails if something is wrong. What waits for an event is not wrong.
     """
-    found = Audit(Connection(stack_name), prefix, outdated)
+    found = Audit(Connection(stack_name), prefix)
     report = _run(found, grace, only_missing=False)
     if not as_json:
         _show(report)
     if repair:
-        wanted = {Verdict.OUTDATED} if outdated else REPAIRABLE
-        wanted |= {Verdict.FOREIGN} if foreign else set()
+        wanted = REPAIRABLE | ({Verdict.FOREIGN} if foreign else set())
         _repair(found, report, wanted, yes, concurrency)
     if as_json:
         for finding in report.findings:

@@ -233,5 +233,4 @@ def _shown(output: Output | None) -> str:
     if output.sequencer is None:
         return f"The output {output.key} does not name its event."
     version = f" of version {output.version_id}" if output.version_id else ""
-    code = f", by version {output.code_version} of the code" if output.code_version else ""
-    return f"The output {output.key} was made for {named(output.sequencer)}{version}{code}."
+    return f"The output {output.key} was made for {named(output.sequencer)}{version}."

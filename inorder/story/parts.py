@@ -41,7 +41,6 @@ class Output:
     version_id: str | None = None
     modified: datetime | None = None
     bucket: str | None = None  # of its source; earlier versions of the fence named none
-    code_version: str | None = None  # of the code that made it
 
     @property
     def state(self) -> OutputState:

@@ -20,13 +20,12 @@ from audit_keys.repairing import known_sequencer, next_sequencer, repair_event, 
 from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.aws import parked
 from inorder.aws.audit import Audit
-from inorder.errors import Failure
 from inorder_fence import ObjectEvent
 from inorder_fence.fenced_output import OutputState, compare_sequencers
 from inorder_fence.stuck import DEAD_AFTER
 from retry_events.retries import LONGEST_SECONDS
 from tests.proof.simulation.cloud import Cloud, Settings
-from tests.support.events import SEQUENCER, changed, created, deleted
+from tests.support.events import SEQUENCER, created, deleted
 from tests.support.in_process import KEY_TABLE
 
 Refuse = Callable[..., None]
@@ -44,11 +43,9 @@ def made(
     etag: str = "e",
     version: str = "",
     bucket: str = "input",
-    code: str = "",
 ) -> OutputState:
     """Give an output as the fence has written it."""
     named = {"source-version-id": version} if version else {}
-    named |= {"code-version": code} if code else {}
     named["source-bucket"] = bucket
     return OutputState('"o"', {"sequencer": sequencer, "source-etag": etag, **named})
 
@@ -105,31 +102,6 @@ def test_an_output_is_compared_with_its_source(
 
 def test_an_output_without_a_source_is_right_if_deletions_are_not_handled() -> None:
     assert verdict_of(Reading(X, output=made()), handles_deletions=False) == "right"
-
-
-@pytest.mark.parametrize(
-    ("output", "keeps", "expected"),
-    [
-        (made(), "newest", "outdated"),
-        (made(code="1"), "newest", "outdated"),
-        (made(code="1"), "first", "outdated"),
-        (made(code="2"), "newest", "right"),
-        (made(etag="other", code="1"), "newest", "stale"),
-        (made(etag="other", code="1"), "first", "right"),  # what it was made of is gone
-    ],
-)
-def test_a_right_output_of_another_version_of_the_code_is_outdated_if_one_is_wanted(
-    output: OutputState, keeps: Keeps, expected: str
-) -> None:
-    claimed, at = {"claimed_at": ago(1)}, {"at": in_days(0)}
-    reading = Reading(X, claimed, output, SOURCE)
-    if expected == "outdated":
-        # Its event was processed, so that no retry is due, unless there is one of a repair.
-        for each, verdict in ((reading, "outdated"), (replace(reading, retries=at), "waiting")):
-            assert verdict_of(each, keeps=keeps, code_version="2") == verdict
-            assert verdict_of(each, keeps=keeps) is Verdict.RIGHT
-    else:
-        assert verdict_of(replace(reading, record={}), keeps=keeps, code_version="2") == expected
 
 
 HELD = {"status": "IN_PROGRESS", "lock_token": "t"}
@@ -256,10 +228,7 @@ def test_the_event_of_a_repair_says_what_is_there_and_when_it_was_made(
     source: ObjectEvent | None, subject: Subject, kind: str, described: dict[str, str]
 ) -> None:
     now = datetime(2026, 11, 25, 1, 2, 3, 4000, UTC)
-    event = repair_event(
-        replace(SCOPE, code_version="2"), Reading(subject, {}, NOTHING, source), now
-    )
-    assert ObjectEvent.from_event(event).code_version == "2"
+    event = repair_event(SCOPE, Reading(subject, {}, NOTHING, source), now)
     found = event["detail"]["object"]
     sequencer = found["sequencer"]
     assert ObjectEvent.from_event(event).sequencer == sequencer
@@ -395,8 +364,8 @@ class Stack:
             raise KeyboardInterrupt
         return {"status": "SUCCEEDED", "output": json.dumps(self.ends)}
 
-    def audit(self, code_version: str = "") -> Audit:
-        return Audit(self.aws, "", code_version)
+    def audit(self) -> Audit:
+        return Audit(self.aws, "")
 
     def put(self, *keys: str, body: bytes = b"x") -> None:
         for key in keys:
@@ -512,39 +481,6 @@ def test_a_repair_that_is_interrupted_starts_no_more_events(stack: Stack) -> Non
     with pytest.raises(KeyboardInterrupt):
         list(audit.repair(audit.run(grace=0).findings, 1))
     assert len(stack.started) < 9
-
-
-def test_only_what_is_still_outdated_is_made_again(stack: Stack) -> None:
-    """What is wrong meanwhile has an event of its own; the fake repair leaves the record."""
-    keys = ("failed", "overwritten", "parked")
-    stack.put(*keys)
-    for key in keys:
-        write(stack.s3, f"out-{key}", ETAG)
-    stack.fail("failed", "parked")
-    for key, version in (("failed", "1"), ("parked", "2")):  # repairs that want these versions
-        stack.park(changed(created(key, etag=ETAG), "detail.code-version", version))
-    audit = stack.audit("2")
-    report = audit.run(grace=0)
-    assert +report.counts == {"outdated": 2, "parked": 1}
-    outdated = [each for each in report.findings if each.verdict is Verdict.OUTDATED]
-    stack.put("overwritten", body=b"new")
-    repaired = [(str(found.verdict), ended) for found, ended in audit.repair(outdated, 1)]
-    assert repaired == [("parked", "Processed"), ("waiting", "Not Started")]
-    assert stack.started == ["failed"]
-
-
-def test_if_the_first_repair_by_a_version_of_the_code_is_retried_no_other_is_started(
-    stack: Stack,
-) -> None:
-    stack.put(*map(str, range(9)))
-    for number in range(9):
-        write(stack.s3, f"out-{number}", ETAG)
-    stack.ends = {"outcome": "Retrying", "reason": {"Error": "OtherCodeVersion", "Cause": "It."}}
-    audit = stack.audit("2")
-    findings = audit.run(grace=0).findings
-    with pytest.raises(Failure, match=r"ended as Retrying \(OtherCodeVersion: It\.\)"):
-        list(audit.repair(findings, 5))
-    assert stack.started == ["0"]
 
 
 def test_a_forged_sequencer_keeps_no_other_key_from_its_repair(stack: Stack) -> None:

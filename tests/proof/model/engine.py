@@ -266,9 +266,8 @@ class Engine:
 @cache
 def _called(code: Code, event: str, answers: tuple[S3Answer, ...]) -> Called:
     given, fence = json.loads(event), code.run()["Fence"]
-    version = given.get("detail", {}).get("code-version", "")  # what a repair wants is deployed
     replay = _Replay(answers)
-    shipped = fence(replay, OUTPUT_BUCKET, 100, _work, True, InvalidImage, version=version)
+    shipped = fence(replay, OUTPUT_BUCKET, 100, _work, True, InvalidImage)
     try:
         result: dict[str, str] = shipped.answer(given | {"event": given}, 1)
     except _Pending as pending:

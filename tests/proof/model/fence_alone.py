@@ -1,14 +1,11 @@
 """Searches the fence without a lock, as in examples/fence_alone: executions race for an output."""
 
-from dataclasses import dataclass
-from typing import Any
-
 from inorder import PROJECT
 from inorder.model.policies import asl_file
 from tests.proof.model.engine import read
-from tests.proof.model.newest import KEY, Newest
-from tests.proof.model.scenario import Scenario, scenarios
-from tests.proof.model.state import Run, State, Stored
+from tests.proof.model.newest import Newest
+from tests.proof.model.scenario import scenarios
+from tests.proof.model.state import Run, State
 from tests.proof.model.suite import Suite, breakages
 
 
@@ -49,52 +46,3 @@ BROKEN = breakages("""
         123 A-A: I1: all is quiet and the output was made from None, not from 3
 """)
 SUITE = Suite(FenceAlone, SHORT, full=(), breakages=BROKEN)
-
-
-@dataclass(frozen=True)
-class Mended(Scenario):
-    """Version 1 of the code has made the first upload's output; all events want version 2."""
-
-    happened, effective = 1, frozenset({1})
-
-    @property
-    def outputs(self) -> tuple[tuple[str, Stored], ...]:
-        # A repair has a sequencer of its own, which is newer.
-        sequencer, version = f"00{self.sequencer(1)}", "1" if self.is_named(1) else ""
-        metadata = {"sequencer": sequencer, "source-etag": f"etag-{self.content(1)}"}
-        metadata |= {"source-version-id": version} if version else {}
-        content = f"inverse of {self.content(1)}\n{sequencer}#{version}"
-        return ((KEY, Stored(content, tuple(sorted(metadata.items())))),)
-
-    def event(self, number: int) -> dict[str, Any]:
-        made = super().event(number)
-        return made | {"detail": made["detail"] | {"code-version": "2"}}
-
-
-class Repaired(FenceAlone):
-    """Repairs race with each other and with events: each output is made again, and once."""
-
-    def _replaces(self, state: State, before: Stored, after: Stored, new: int) -> str | None:
-        is_repair = is_of_version_1(before) and self.written(state, before) == new
-        return None if is_repair else super()._replaces(state, before, after, new)
-
-    def rests(self, state: State) -> str | None:
-        outdated = [key for key, output in state.outputs if is_of_version_1(output)]
-        return "I1: an output is outdated" if outdated else super().rests(state)
-
-
-def is_of_version_1(output: Stored) -> bool:
-    return "code-version" not in dict(output.metadata)
-
-
-MENDED = tuple(
-    Mended(**vars(each))
-    for each in scenarios("11, 12 112 AB A-, 11 versioned, 112 AB A- A1 versioned")
-)
-OUTDATED = breakages("""
-    case Order.SAME if not output.is_outdated(event.code_version): => case Order.SAME:
-        11 versioned: I1: an output is outdated
-    if not output.is_outdated(event.code_version) => if False
-        11: I4: 1a ends in Superseded, which is not true
-""")
-MENDED_SUITE = Suite(Repaired, MENDED, full=(), breakages=OUTDATED, kind=Mended)

@@ -10,7 +10,6 @@ from tests.proof.model.suite import LONG, Breakage, Suite
 
 SUITES: dict[str, Suite] = each_has("promise", "SUITE") | {
     "no policy": fence_alone.SUITE,
-    "no policy, repairs": fence_alone.MENDED_SUITE,
 }
 
 

@@ -28,7 +28,6 @@ class Verdict(StrEnum):
     MISSING = "missing"  # there is an object, and no output
     STALE = "stale"  # the output was made from another content or version
     ORPHANED = "orphaned"  # there is an output, and no object
-    OUTDATED = "outdated"  # the output is right, and another version of the code has made it
     WAITING = "waiting"  # an event is in progress or will be retried, or something has just changed
     PARKED = "parked"  # its event is in the queue of parked events
     FOREIGN = "foreign"  # the output names no event of the bucket, so this stack did not write it
@@ -38,7 +37,7 @@ class Verdict(StrEnum):
 
 
 # What a repair mends, and what it mends if it is told to replace what others have written.
-REPAIRABLE = frozenset({Verdict.MISSING, Verdict.STALE, Verdict.ORPHANED, Verdict.OUTDATED})
+REPAIRABLE = frozenset({Verdict.MISSING, Verdict.STALE, Verdict.ORPHANED})
 WRONG = frozenset(Verdict) - {Verdict.RIGHT, Verdict.WAITING, Verdict.SKIPPED}
 
 
@@ -52,8 +51,6 @@ class Scope:
         Empty if the policy has no records.
     heal_minutes : int
         Between two sweeps, which start the events of executions that have died; 0 without sweeps.
-    code_version : str
-        Of the code that is to have made all outputs; empty if any may have.
     """
 
     bucket: str
@@ -64,7 +61,6 @@ class Scope:
     key_prefix: str = ""
     key_suffix: str = ""
     heal_minutes: int = 0
-    code_version: str = ""
 
     @property
     def folder(self) -> str:
@@ -139,15 +135,13 @@ class Reading:
             times.append(self.record.get("claimed_at"))
         return any(abs(now - _time(each)) < within for each in times)
 
-    def is_retried(self, now: datetime, within: timedelta, has_output: bool) -> bool:
+    def is_retried(self, now: datetime, within: timedelta) -> bool:
         """Tell whether the retry queue has its event, as far as records can tell.
 
         SQS lists no messages that wait. The record of an event's retries says when the last one was
-        started. Without such a record, it may be any event whose lock was released in this time,
-        unless the object has its output.
+        started. Without such a record, it may be any event whose lock was released in this time.
         """
-        claimed = None if has_output else self.record.get("claimed_at")
-        started = self.retries.get("at", claimed)
+        started = self.retries.get("at", self.record.get("claimed_at"))
         return self.retries.get("status") != "PARKED" and abs(now - _time(started)) < within
 
     def is_parked(self, now: datetime) -> bool:
@@ -208,7 +202,7 @@ def compare(source: ObjectEvent | None, output: OutputState, scope: Scope) -> Ve
     if not output.shows(source):
         # The first event may have had another content, and its output is right all the same.
         return Verdict.RIGHT if scope.keeps == "first" else Verdict.STALE
-    return Verdict.OUTDATED if output.is_outdated(scope.code_version) else Verdict.RIGHT
+    return Verdict.RIGHT
 
 
 def judge(reading: Reading, scope: Scope, now: datetime, parked: bool | None = None) -> Verdict:
@@ -233,20 +227,15 @@ def judge(reading: Reading, scope: Scope, now: datetime, parked: bool | None = N
         return Verdict.WAITING
     if reading.is_parked(now) if parked is None else parked:
         return Verdict.PARKED
-    is_retried = reading.is_retried(now, scope.acts_within, found is Verdict.OUTDATED)
-    return Verdict.WAITING if is_retried else found
+    return Verdict.WAITING if reading.is_retried(now, scope.acts_within) else found
 
 
 def reason_of(verdict: Verdict, reading: Reading) -> str:
     """Say why a subject has its verdict."""
     made_of = reading.output.metadata.get("source-etag", "")
-    made_by = reading.output.metadata.get("code-version", "")
     texts = {
         Verdict.MISSING: "There is no output.",
         Verdict.ORPHANED: "The object was deleted, and its output is still there.",
-        Verdict.OUTDATED: f"Version {made_by} of the code has made it."
-        if made_by
-        else "It names no version of the code that made it.",
         Verdict.FOREIGN: "The output names no event of the bucket. This stack has not written it.",
         Verdict.WAITING: "An execution works on it, or it will be started again.",
         Verdict.PARKED: "Its event has failed for good. It is parked, unless it has been removed.",

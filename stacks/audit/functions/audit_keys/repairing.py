@@ -76,8 +76,6 @@ def repair_event(scope: Scope, reading: Reading, now: datetime) -> dict[str, Any
     """Make the event of a repair, which the state machine takes as one of S3's.
 
     Without a source it is a deletion, after which the fence makes the output what the source says.
-    If a version of the code is wanted, it replaces an output that another one has made of the same
-    source, and is a fault until code of that version is deployed.
     """
     source, subject = reading.source, reading.subject
     milliseconds, etag = int(now.timestamp() * 1000), source.etag if source else ""
@@ -88,12 +86,11 @@ def repair_event(scope: Scope, reading: Reading, now: datetime) -> dict[str, Any
         described["etag"] = etag
     if version:
         described["version-id"] = version
-    wanted = {"code-version": scope.code_version} if scope.code_version else {}
     return {
         "source": SOURCE,
         "detail-type": "Object Created" if source else "Object Deleted",
         "time": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "detail": {"bucket": {"name": scope.bucket}, "object": described, **wanted},
+        "detail": {"bucket": {"name": scope.bucket}, "object": described},
     }
 
 
