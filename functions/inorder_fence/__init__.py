@@ -1,9 +1,8 @@
-"""What a work function needs: the fence, the event that it gets, and a limit of the work's time.
+"""What a work function needs: the fence, and the event that it gets.
 
 `records` and `stuck` are for the project's own functions and its tool.
 """
 
-from inorder_fence.bounded_work import in_time
 from inorder_fence.fenced_output import S3_CONFIG, Fence, Result
 from inorder_fence.object_event import ObjectEvent, Rejection, named_version
 
@@ -15,6 +14,5 @@ __all__ = [
     "ObjectEvent",
     "Rejection",
     "Result",
-    "in_time",
     "named_version",
 ]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-from functools import partial
 from typing import Any
 
 import boto3
@@ -16,7 +15,7 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from inorder_fence import S3_CONFIG, Fence, Result, in_time
+from inorder_fence import S3_CONFIG, Fence, Result
 from invert_image.inversion import InvalidImage, invert
 from invert_image.stamp import stamp_image
 
@@ -25,8 +24,6 @@ MAXIMUM_PIXELS = int(os.environ["MAXIMUM_PIXELS"])  # of all frames together
 # For the demonstration: how many seconds longer a slow object takes, and how its content ends. If
 # this end is empty, all objects are slow.
 SLOW_SECONDS, SLOW_MARK = float(os.environ["SLOW_SECONDS"]), os.environ["SLOW_MARK"].encode()
-# Of the function's timeout, this leaves the calls of S3 the time of an attempt without an answer.
-WORK_SECONDS = 9
 logger = Logger()
 metrics = Metrics()
 s3 = boto3.client("s3", config=S3_CONFIG)
@@ -62,7 +59,7 @@ def work(content: bytes) -> Result:
     """Make the output from a source's content."""
     if content.endswith(SLOW_MARK):
         time.sleep(SLOW_SECONDS)
-    return in_time(partial(invert, maximum_pixels=MAXIMUM_PIXELS), content, WORK_SECONDS)
+    return invert(content, maximum_pixels=MAXIMUM_PIXELS)
 
 
 fence = Fence(

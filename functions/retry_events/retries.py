@@ -26,13 +26,14 @@ FIRST_SECONDS, GROWTH, LONGEST_SECONDS = 5, 1.5, 900
 THROTTLED, THROTTLED_SHARE = "Lambda.TooManyRequestsException", 1 / 2
 MAXIMUM_REASONS, REASON_CHARACTERS = 10, 200
 # How often an event is retried after an error that the event itself makes likely, however long the
-# patience. An outage causes these errors, too: 12 retries take three quarters of an hour. Lambda
-# has the names for a function that is out of time or memory; a sweep names an execution that died.
+# patience. A function is out of time also while S3 does not answer: 12 retries take three quarters
+# of an hour. No outage makes it crash, or run out of memory. Lambda has the names for these; a
+# sweep names an execution that died.
 # https://github.com/aws-solutions-library-samples/accelerated-intelligent-document-processing-on-aws/issues/917
 RETRIES_AT_MOST = {
     "Sandbox.Timedout": 12,
-    "Runtime.ExitError": 12,
-    "Runtime.OutOfMemory": 12,
+    "Runtime.ExitError": 3,
+    "Runtime.OutOfMemory": 3,
     "ExecutionDied": 8,
     "NotClaimed": 0,  # a sweep has counted
     # A function's answer is above 256 KiB. AWS's guide says that no state catches this error, but

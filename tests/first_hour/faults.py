@@ -187,18 +187,18 @@ def undelivered(trial: Trial) -> Answer:
     return seen(True, f"after {seconds:.0f} s; its output is there after a redrive", printed)
 
 
-# What a function does that is odd; for `boto3` and `child`, it raises what it has observed. The
-# local AWS limits no memory, and scales waits.
-ODD = ("large", "exit", "boto3", "memory", "slow", "child")
+# What a function does that is odd; for `boto3`, it raises what it has observed. The local AWS
+# limits no memory, and scales waits.
+ODD = ("large", "exit", "boto3", "memory", "slow")
 ODD_LOCALLY = ODD[:3]
 
 
 @question(
     "How does an execution end whose function answers too much, exits, is slow, or lacks memory;"
-    " how does its child end that lacks memory, and which boto3 does it have?",
+    " which boto3 does it have?",
     "As Retrying or Parked: no execution fails for itself. The guide says that States.ALL does not"
-    " catch States.DataLimitExceeded; an answer of AWS recorded in 2024 says that it does. The"
-    " child is ended by signal 9, as in_time supposes; boto3 is 1.35.69 or newer (docs/deploy.md).",
+    " catch States.DataLimitExceeded; an answer of AWS recorded in 2024 says that it does."
+    " boto3 is 1.35.69 or newer (docs/deploy.md).",
 )
 def odd_functions(trial: Trial) -> Answer:
     trial.deploy_main(WorkFunctionArn=trial.work["OddFunctionArn"])
@@ -213,5 +213,5 @@ def odd_functions(trial: Trial) -> Answer:
     finally:
         trial.deploy_main(WorkFunctionArn="")
     outcomes = {way: each["outcome"] for way, each in told.items()}
-    observed = f"{outcomes}; {[told[way]['reason'] for way in ('boto3', 'child') if way in told]}"
+    observed = f"{outcomes}; {told['boto3']['reason']}"
     return seen(set(outcomes.values()) <= {"Retrying", "Parked"}, observed, told)

@@ -1,16 +1,13 @@
 """The handler of the function that inverts images: what it answers, logs and counts."""
 
 import time
-from typing import Any
 
 import pytest
 
-from inorder_fence.fenced_output import ATTEMPTS
 from tests.conftest import picture
 from tests.support.in_process import InProcess, import_anew
 from tests.support.resolved_template import template
 from tests.unit.conftest import Lines, print_lines_of
-from tests.unit.test_bounded_work import bomb
 from tests.unit.test_image_files import read_strictly
 
 RED = picture((255, 0, 0))
@@ -48,25 +45,18 @@ def test_image_is_processed_logged_and_counted(aws: InProcess, lines: Lines) -> 
         (b"not an image", "InvalidImage", "The file is text."),
         (b"x" * 100_001, "InvalidSource", "100000 bytes"),
         (RED, "InvalidImage", "256 pixels"),
-        ("slow", "TooSlow", "0.1 seconds"),
     ],
-    ids=["format", "bytes", "pixels", "seconds"],
+    ids=["format", "bytes", "pixels"],
 )
 def test_rejection_is_answered_logged_and_counted(
     aws: InProcess,
     monkeypatch: pytest.MonkeyPatch,
     lines: Lines,
-    content: Any,
+    content: bytes,
     error: str,
     cause: str,
 ) -> None:
-    settings: dict[str, float] = {"MAXIMUM_PIXELS": 255}
-    if content == "slow":
-        content = bomb()
-        # The slow seconds are not the work's.
-        settings = {"MAXIMUM_PIXELS": 10**7, "SLOW_SECONDS": 0.2, "WORK_SECONDS": 0.1}
-    for name, value in settings.items():
-        monkeypatch.setattr(aws.app, name, value)
+    monkeypatch.setattr(aws.app, "MAXIMUM_PIXELS", 255)
     event = aws.upload("x.png", content)
     event["detail"]["object"]["version-id"] = ""  # of a bucket without versions
     answer = aws.handle({"event": event, "fence": "newest"})
@@ -80,19 +70,14 @@ def test_rejection_is_answered_logged_and_counted(
     assert metric[error] == [1.0]
 
 
-def test_the_seconds_of_work_and_of_s3_fit_into_the_functions_timeout(aws: InProcess) -> None:
+def test_the_attempts_of_a_call_of_s3_fit_into_the_functions_timeout(aws: InProcess) -> None:
     timeout = template()["Resources"]["InvertImageFunction"]["Properties"]["Timeout"]
     settings = aws.app.s3.meta.config
     assert settings.retries["mode"] == "standard"
-    answer = settings.read_timeout
-    attempt = settings.connect_timeout + answer
     number = settings.retries["total_max_attempts"]
     # https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
     longest_pauses = sum(2**retry for retry in range(number - 1))
-    assert number * answer + longest_pauses <= timeout  # so the fault names S3
-    assert aws.app.WORK_SECONDS + attempt <= timeout
-    contended = sum(0.1 * attempt for attempt in range(ATTEMPTS))
-    assert aws.app.WORK_SECONDS + contended + answer <= timeout
+    assert number * settings.read_timeout + longest_pauses <= timeout  # so the fault names S3
 
 
 @pytest.mark.parametrize(

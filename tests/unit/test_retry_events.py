@@ -173,8 +173,8 @@ def test_an_error_that_no_retry_helps_parks_its_event_at_once(error: str) -> Non
     ("error", "limit"),
     [
         ("Sandbox.Timedout", 12),
-        ("Runtime.ExitError", 12),
-        ("Runtime.OutOfMemory", 12),
+        ("Runtime.ExitError", 3),
+        ("Runtime.OutOfMemory", 3),
         ("ExecutionDied", 8),
     ],
 )

@@ -29,7 +29,6 @@ TESTED_BY = {
     "inorder_fence": [
         f"{UNIT}vectors.py::test_the_fence_makes_the_calls_and_gives_the_answer",
         f"{UNIT}app.py",
-        f"{UNIT}bounded_work.py",
         f"{UNIT}fenced_output.py",
         f"{UNIT}heal_keys.py",
         f"{UNIT}records.py",

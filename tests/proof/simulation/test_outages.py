@@ -46,6 +46,15 @@ def test_after_an_outage_all_is_right_without_a_command(
     assert cloud.makespan < END + 5 * 60 + 30
 
 
+def test_while_s3_is_silent_a_function_that_runs_out_of_time_parks_nothing() -> None:
+    """With work of 4 s, the repeated calls of S3 do not end within the function's timeout."""
+    settings = Settings(concurrency=10, seconds=4, outages=outages(("s3",), "silence"))
+    cloud = uploaded_meanwhile(settings, until=END + 60)
+    assert_promise(cloud)
+    retries = [each.input["retry"] for each in cloud.executions if "retry" in each.input]
+    assert any(each["reasons"][-1].startswith("Sandbox.Timedout") for each in retries)
+
+
 @pytest.mark.parametrize("policy", POLICIES[:4])
 def test_if_an_event_cannot_be_sent_anywhere_the_schedule_finds_it(policy: str) -> None:
     services = ("lambda", "sqs", "events") if policy != "content-hash" else ("sqs", "events")
