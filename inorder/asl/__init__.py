@@ -5,7 +5,6 @@ The rules follow from what this project promises, and from the states, operators
 integrations that mean the same on AWS and on every local engine.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from inorder.asl import graph, language, lease, portability, presence, record, size
@@ -24,7 +23,7 @@ STAGES: tuple[dict[str, Rule], ...] = (
 OF_EXPRESS = {"timeout-retry-catch", "lock", "claim", "late", "break", "lease"}
 
 
-def check_file(file: Path, stages: Sequence[dict[str, Rule]] = STAGES) -> list[str]:
+def check_file(file: Path) -> list[str]:
     """Check one ASL file."""
     try:
         definition = parse(file.read_text(encoding="utf-8"))
@@ -37,7 +36,7 @@ def check_file(file: Path, stages: Sequence[dict[str, Rule]] = STAGES) -> list[s
         return ["schema: not a state machine: it has no States"]
     resources = [each.get("Resource") for each in states.values()]
     left_out = OF_EXPRESS if portability.START_AND_WAIT in resources else set()
-    for stage in stages:
+    for stage in STAGES:
         findings = [
             _finding(state, rule, wrong)
             for rule, check in stage.items()

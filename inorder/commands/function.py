@@ -1,7 +1,6 @@
 """The commands for those who write a function of their own."""
 
 import sys
-from functools import partial
 from pathlib import Path
 
 import click
@@ -9,9 +8,8 @@ import click
 from inorder import commands
 from inorder.commands.local import limited
 from inorder.commands.terminal import print_entry, say
-from inorder.trying.machine import MachineTrial, read
 from inorder.trying.new import create
-from inorder.trying.trial import Begin, of_handler, run
+from inorder.trying.trial import run
 from inorder.trying.work import named
 
 BROKEN = 3  # the exit code
@@ -22,32 +20,27 @@ BROKEN = 3  # the exit code
 @click.argument("handler")
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def try_handler(timeout: int, handler: str, files: tuple[Path, ...]) -> None:
-    """Try work of your own on a local AWS, with faults.
+    """Try a function of your own on a local AWS, with faults.
 
-    HANDLER is app.py, folder/app.py:handler, or work.asl.json, a state machine for long work. FILES
-    are objects to process; without any, some small ones are made. A function finds OUTPUT_BUCKET,
-    INPUT_BUCKET, HANDLES_DELETIONS, RECORD_RETENTION_DAYS and the shell's variables.
+    HANDLER is app.py or folder/app.py:handler. FILES are objects to process; without any, some
+    small ones are made. The function finds OUTPUT_BUCKET, INPUT_BUCKET, HANDLES_DELETIONS,
+    RECORD_RETENTION_DAYS and the shell's variables.
 
-    Exits with 0 if the contract is kept (docs/function.md, stacks/long_work/README.md), with 3 if
-    it is not, and with 1 if nothing could be tried, for example because of an import.
+    Exits with 0 if the contract is kept (docs/function.md), with 3 if it is not, and with 1 if
+    nothing could be tried, for example because of an import.
     """
     folder = commands.OUT / "try"
-    begin: Begin
-    if is_machine := handler.endswith(".json"):
-        begin = partial(MachineTrial, read(Path(handler)))
-    else:
-        begin = partial(of_handler, named(handler, folder / "packages"), timeout)
+    work = named(handler, folder / "packages")
     found = []
     try:
-        for finding in run(begin, files, folder, say):
+        for finding in run(work, timeout, files, folder, say):
             found.append(finding)
             if finding.mark != "broken":
                 print_entry(f"{finding.mark:<9}{finding.text}")
     except TimeoutError as error:
         raise click.ClickException(f"{error} This machine may be too busy.") from None
     click.echo(f"Each execution, and why it ended as it did: {folder / 'console.html'}")
-    if not is_machine:
-        click.echo(f"To try more: inorder up --work {handler}, then inorder put FILE")
+    click.echo(f"To try more: inorder up --work {handler}, then inorder put FILE")
     broken = [each.text for each in found if each.mark == "broken"]
     for text in broken:
         print_entry(f"broken   {text}")

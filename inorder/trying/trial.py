@@ -37,7 +37,6 @@ PATIENCE_SECONDS = EXPRESS_SECONDS + 60
 MOST_RETRIES = 3  # of an event whose invocations the journal does not have
 
 Say = Callable[[str], Any]
-Begin = Callable[[LocalAws, Path], "Trial"]
 
 
 class Sample(NamedTuple):
@@ -67,8 +66,10 @@ def paired(given: Sequence[Sample]) -> list[Sample]:
     return [each._replace(new=others[others.index(each) - 1].old) for each, others in alike]
 
 
-def run(begin: Begin, files: Sequence[Path], folder: Path, say: Say) -> Iterator[Finding]:
-    """Try work on a local AWS of its own, to which `begin` deploys it.
+def run(
+    work: Work, timeout: int, files: Sequence[Path], folder: Path, say: Say
+) -> Iterator[Finding]:
+    """Try work on a local AWS of its own.
 
     The folder gets the journal, and the page with all executions.
     """
@@ -77,14 +78,13 @@ def run(begin: Begin, files: Sequence[Path], folder: Path, say: Say) -> Iterator
     journal.mkdir(parents=True)
     say("Starting a local AWS, and deploying a stack with the work ...")
     with local_aws.start(folder.with_name(f"{folder.name}-aws")) as local:
-        trial = begin(local, journal)
+        trial = _begin(work, timeout, local, journal)
         given = [Sample(file.name, file.read_bytes(), b"") for file in files]
         yield from trial.findings(given or made(), say, is_made=not files)
         saved.write(folder / "console.html", saved.read(Answers(trial.aws, trial.machine)))
 
 
-def of_handler(work: Work, timeout: int, local: LocalAws, journal: Path) -> Trial:
-    """Begin the trial of a handler."""
+def _begin(work: Work, timeout: int, local: LocalAws, journal: Path) -> Trial:
     variables = {JOURNAL: str(journal)}
     stack = deploy_with_work(local, "try", {"Policy": POLICY}, work, timeout, variables)
     variables[RELEASE] = str(journal / "release")
@@ -235,15 +235,11 @@ class Trial:
             retried = [each for each in of_newest if each.outcome == RETRYING]
             if len(retried) >= MOST_RETRIES:
                 raise Failure(f"{key}: its event is retried again and again: {retried[0].cause}")
-            ended[:] = [each for each in of_newest if self._is_last(each)]
+            ended[:] = [each for each in of_newest if each.outcome not in {None, RETRYING}]
             return bool(ended) and all(each.status != "RUNNING" for each in found)
 
         wait_until(is_done, PATIENCE_SECONDS, f"the events of {key}")
         return min(ended, key=lambda each: each.outcome == "Duplicate")
-
-    def _is_last(self, execution: Execution) -> bool:
-        """Tell whether no other execution of its event must follow."""
-        return execution.outcome not in {None, RETRYING}
 
     def _rejection(self, ended: Execution) -> str:
         """Say why the work has rejected an event; "" if it has not."""

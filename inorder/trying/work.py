@@ -88,10 +88,7 @@ def named(text: str, packages: Path) -> Work:
     """Read ``app.py`` or ``folder/app.py:function``; a Failure if it names no Python file."""
     found = HANDLER.fullmatch(text)
     if not found:
-        raise Failure(
-            f"{text} is no handler, such as app.py or app.py:handler. `inorder try` also takes a"
-            " state machine for long work, such as work.asl.json."
-        )
+        raise Failure(f"{text} is no handler, such as app.py or app.py:handler.")
     file = Path(found["file"]).resolve()
     if not file.is_file():
         raise Failure(f"There is no file {file}.")

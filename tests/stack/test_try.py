@@ -28,14 +28,6 @@ WRONG = {
     return {"outcome": "Processed", "expires_at": str(int(time.time()) + 7 * 86_400)}
 """: "(?s)once more.* changed times-out/text.*overwritten, .* changed late-overwritten/text",
 }
-STATE_MACHINE = """{ "StartAt": "Read", "TimeoutSeconds": 3600, "States": {
-  "Read": { "Type": "Task", "Resource": "arn:aws:states:::aws-sdk:s3:getObject", "Next": "Stage",
-    "InputPath": "$.event.detail", "ResultPath": "$.source",
-    "Parameters": { "Bucket.$": "$.bucket.name", "Key.$": "$.object.key" } },
-  "Stage": { "Type": "Task", "Resource": "arn:aws:states:::aws-sdk:s3:putObject", "End": true,
-    "Parameters": { "Bucket.$": "$.staged.bucket", "Key.$": "$.staged.key",
-      "Body.$": "States.Format('{}{}', $.stamp, $.source.Body)",
-      "Metadata": { "stamp-offset": "1" } } } } }"""
 
 
 @pytest.fixture(autouse=True)
@@ -75,33 +67,7 @@ def test_the_five_minutes_of_the_document(monkeypatch: pytest.MonkeyPatch) -> No
     assert "Outcome   Processed" in said["put"]
 
 
-def tried(folder: Path, state_machine: str) -> Result:
-    (folder / "work.asl.json").write_text(state_machine)
-    return inorder("try", "work.asl.json")
-
-
-def test_a_state_machine_keeps_the_contract_of_long_work(fresh: Path) -> None:
-    done = tried(fresh, STATE_MACHINE)
-    assert done.exit_code == 0, done.output
-    assert done.stdout.endswith("The contract is kept.\n")
-
-
 if os.environ.get("NIGHT"):
-
-    @pytest.mark.parametrize(
-        ("part", "instead", "said"),
-        [
-            ("$.staged.key", "$.source.Body", "NothingStaged: "),
-            ('"stamp-offset": "1"', "", "NotStamped: "),
-            ("object.key", "object.etag", "the work failed with S3.NoSuchKeyException: "),
-        ],
-    )
-    def test_a_state_machine_that_breaks_the_contract_is_named(
-        part: str, instead: str, said: str, fresh: Path
-    ) -> None:
-        done = tried(fresh, STATE_MACHINE.replace(part, instead))
-        assert done.exit_code == 3, done.output
-        assert said in done.stdout.splitlines()[-1]
 
     @pytest.mark.parametrize("body", WRONG)
     def test_a_function_that_breaks_the_contract_is_named_with_what_to_change(

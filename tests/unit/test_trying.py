@@ -1,7 +1,6 @@
 """`inorder try`: what it says of answers, invocations and handlers, without a local AWS."""
 
 import json
-import re
 import sys
 import time
 import zipfile
@@ -14,7 +13,7 @@ import pytest
 from inorder.asl.size import MOST_BYTES
 from inorder.errors import Failure
 from inorder.local_aws import LocalAws
-from inorder.trying import inside, machine, new, verdict
+from inorder.trying import inside, new, verdict
 from inorder.trying.inside import FAILS, FILE, FUNCTION, JOURNAL, PACKAGES, RELEASE, TIMES_OUT
 from inorder.trying.trial import Sample, paired
 from inorder.trying.verdict import Invocation, broken
@@ -26,9 +25,6 @@ LATER = str(int(NOW) + 3 * 86_400)
 NO_OUTCOME: list[Any] = [None, [], "Processed", {}, {"outcome": "Done"}]
 NO_DIGITS: list[Any] = [None, 1, "", "1.5", "-1", "٣٤"]  # the last ones are none of DynamoDB
 DONE: dict[str, Any] = {"outcome": "Processed", "expires_at": LATER}
-STATE_MACHINE = """{ "StartAt": "Each", "TimeoutSeconds": 3600, "States": { "Each": {
-  "Type": "Map", "End": true, "ItemProcessor": { "StartAt": "Stage", "States": { "Stage": {
-    "Type": "Task", "Resource": "arn:aws:states:::aws-sdk:s3:putObject", "End": true } } } } } }"""
 REJECTED = {"outcome": "Rejected", "expires_at": LATER, "error": "E", "cause": "because"}
 
 
@@ -100,32 +96,12 @@ def test_why_a_handler_fails_to_load_and_what_helps(folder: Path, source: str, s
 
 
 def test_a_handler_is_a_function_in_a_python_file_that_is_there(tmp_path: Path) -> None:
-    for text in ("work.asl.json", str(tmp_path / "app.py")):
+    for text in ("app.json", str(tmp_path / "app.py")):
         with pytest.raises(Failure):
             named(text, tmp_path)
     (tmp_path / "app.py").touch()
     work = named(f"{tmp_path}/app.py:other", tmp_path)
     assert (work.file, work.function) == (tmp_path / "app.py", "other")
-
-
-@pytest.mark.parametrize(
-    ("part", "instead", "said"),
-    [
-        ("3600", "90000", "it needs TimeoutSeconds, which are below 90000"),
-        ('"TimeoutSeconds": 3600,', "", "it needs TimeoutSeconds"),
-        ("}", "", "not valid JSON"),
-        ('"End": true', '"Next": "Nowhere"', 'No state found named "Nowhere"'),
-        ("aws-sdk:s3:putObject", "sqs:sendMessage.waitForTaskToken", "Stage is a Task on arn:aws"),
-        ("aws-sdk:s3:putObject", "lambda:invoke", "Stage is a Task on arn:aws:states:::lambda:inv"),
-    ],
-)
-def test_why_a_machine_cannot_be_tried(tmp_path: Path, part: str, instead: str, said: str) -> None:
-    file = tmp_path / "work.asl.json"
-    file.write_text(STATE_MACHINE)
-    assert machine.read(file)["StartAt"] == "Each"
-    file.write_text(STATE_MACHINE.replace(part, instead))
-    with pytest.raises(Failure, match=re.escape(said)):
-        machine.read(file)
 
 
 def test_what_is_missing_is_installed_from_requirements_beside_the_handler(tmp_path: Path) -> None:
