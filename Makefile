@@ -48,7 +48,7 @@ test: install ## Run the tests, the quick ones first: make test [NIGHT=1], which
 	if [ "$$missing" ]; then echo "$$missing"; [ "$$CI" != true ]; fi
 
 check: install
-	@$(BIN)/inorder check statemachine/*.asl.json stacks/long_work/*.asl.json examples/content_hash/*.asl.json
+	@$(BIN)/inorder check statemachine/*.asl.json examples/content_hash/*.asl.json
 
 states: install
 	@$(PYTEST) tests/policies/test_states.py
@@ -158,10 +158,10 @@ deploy: build ## Deploy to AWS, as samconfig.toml says
 # SAM looks for samconfig.toml beside the template.
 COMPANION = --config-file "$(CURDIR)/samconfig.toml" --config-env companion --template-file
 
-companion: install ## Deploy a stack beside another one: make companion NAME=audit|long_work|monitoring|records [STACK=inorder] [PARAMETERS="AuditHours=24"]
-	@test -f "stacks/$(NAME)/template.yaml" || { echo "Say which: make companion NAME=audit, long_work, monitoring or records" >&2; exit 1; }
+companion: install ## Deploy a stack beside another one: make companion NAME=audit|monitoring|records [STACK=inorder] [PARAMETERS="AuditHours=24"]
+	@test -f "stacks/$(NAME)/template.yaml" || { echo "Say which: make companion NAME=audit, monitoring or records" >&2; exit 1; }
 	$(BIN)/sam build $(COMPANION) "stacks/$(NAME)/template.yaml" --build-dir ".aws-sam/$(NAME)"
-	$(BIN)/sam deploy $(COMPANION) ".aws-sam/$(NAME)/template.yaml" --stack-name "$(or $(STACK),inorder)-$(subst _,-,$(NAME))" --parameter-overrides "StackName=$(or $(STACK),inorder)" $(PARAMETERS)
+	$(BIN)/sam deploy $(COMPANION) ".aws-sam/$(NAME)/template.yaml" --stack-name "$(or $(STACK),inorder)-$(NAME)" --parameter-overrides "StackName=$(or $(STACK),inorder)" $(PARAMETERS)
 
 lock: install ## Update the locked versions, and check what the tests use of moto and ministack beside their interfaces
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-emit-package inorder-fence --extra console --extra local --group dev pyproject.toml --output-file requirements.txt

@@ -374,15 +374,14 @@ def _of_contender(contender: Contender, situation: str, work: Workload) -> dict[
         counted = _plus(counted, contender.cost["each_poll"], again)
     invocations = contender.cost[situation].invocations
     busy = waited * 1000 + assumed["invoke_ms"] * (counted.invocations - invocations)
-    if not counted.transitions:  # else a state machine calls the table
-        busy += assumed["call_ms"] * (counted.writes + counted.reads)
+    busy += assumed["call_ms"] * (counted.writes + counted.reads)
     used = dict(contender.each)
     if invocations:
         busy += _function_ms(contender.fence, situation, work)
         _add(used, _of_s3(contender.fence, situation, work))
         _add(used, contender.beside)
     _add(used, contender.beside_poll, again)
-    used |= _of_table(counted, work, has_event=False) | {"transitions": counted.transitions}
+    used |= _of_table(counted, work, has_event=False)
     _add(used, {"lambda_requests": counted.invocations, "lambda_gb_seconds": work.gb_seconds(busy)})
     # Of a function beside the one that does the work, too.
     used["function_log"] = used["lambda_requests"] * assumed["function_log_kb"] / 1e6

@@ -17,10 +17,6 @@ STAGES: tuple[dict[str, Rule], ...] = (
     {**language.RULES, **graph.RULES, **portability.RULES},
     {**presence.RULES, **record.RULES, **lease.RULES, **size.RULES},
 )
-# What is about leases, or about faults that nobody else handles. A file that waits for another
-# execution is STANDARD, where a function can act for an execution whose end it is told.
-# https://docs.aws.amazon.com/step-functions/latest/dg/choosing-workflow-type.html
-OF_EXPRESS = {"timeout-retry-catch", "lock", "claim", "late", "break", "lease"}
 
 
 def check_file(file: Path) -> list[str]:
@@ -34,13 +30,10 @@ def check_file(file: Path) -> list[str]:
     states = definition.get("States") if isinstance(definition, dict) else None
     if not isinstance(states, dict) or not all(isinstance(each, dict) for each in states.values()):
         return ["schema: not a state machine: it has no States"]
-    resources = [each.get("Resource") for each in states.values()]
-    left_out = OF_EXPRESS if portability.START_AND_WAIT in resources else set()
     for stage in STAGES:
         findings = [
             _finding(state, rule, wrong)
             for rule, check in stage.items()
-            if rule not in left_out
             for state, wrong in check(definition)
         ]
         if findings:

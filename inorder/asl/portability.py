@@ -6,7 +6,6 @@ from typing import Any
 
 from inorder.asl.definition import (
     RESOURCES,
-    START,
     Json,
     Rule,
     Violation,
@@ -18,7 +17,6 @@ from inorder.asl.definition import (
 )
 
 STATE_TYPES = {"Pass", "Task", "Choice", "Wait", "Succeed", "Fail"}
-START_AND_WAIT = f"{START}.sync:2"
 INTRINSICS = {
     *("ArrayLength", "Format", "Hash", "JsonMerge", "JsonToString", "MathAdd"),
     *("StringSplit", "StringToJson", "UUID"),
@@ -39,7 +37,7 @@ NULLS = {("ResultPath", "Task"), ("OutputPath", "Choice")}
 def _type(state: Json) -> Iterator[str]:
     if state["Type"] not in STATE_TYPES:
         yield f"not every engine is known to run a {state['Type']}"
-    if state["Type"] == "Task" and state["Resource"] not in RESOURCES | {START_AND_WAIT}:
+    if state["Type"] == "Task" and state["Resource"] not in RESOURCES:
         yield f"not every engine has {state['Resource']}"
 
 

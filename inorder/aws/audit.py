@@ -165,8 +165,6 @@ class Audit:
 
     def _process(self, event: dict[str, Any]) -> str:
         """Process an event, and give its outcome, or the error with which its execution ended."""
-        if self._aws.stack.is_long_work:
-            raise Failure("Long work is not repaired from here: upload these objects again.")
         ended = self._aws.synchronous.start_sync_execution(
             stateMachineArn=self._aws.stack.state_machine_arn, input=json.dumps(event)
         )
@@ -179,8 +177,8 @@ class Audit:
 
 def _scope(aws: Connection) -> Scope:
     """Tell what a stack keeps; a Failure if that cannot be compared with anything."""
-    parameters, is_long = aws.stack.parameters, aws.stack.is_long_work
-    policy = policies.known(policies.LIKE_LONG_WORK if is_long else parameters.get("Policy", ""))
+    parameters = aws.stack.parameters
+    policy = policies.known(parameters.get("Policy", ""))
     if policy is None:
         name = parameters.get("Policy", "of no name")
         raise Failure(
@@ -196,8 +194,7 @@ def _scope(aws: Connection) -> Scope:
         handles_deletions=policy.deletions and parameters.get("HandleDeletions") != "false",
         key_prefix=parameters.get("KeyPrefix", ""),
         key_suffix=parameters.get("KeySuffix", ""),
-        # A sweep starts a retry of long work within two hours and some minutes.
-        heal_minutes=45 if is_long else int(parameters.get("HealMinutes", 0)),
+        heal_minutes=int(parameters.get("HealMinutes", 0)),
     )
 
 

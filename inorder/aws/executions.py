@@ -236,46 +236,6 @@ class LocalStateMachine(StateMachine):
         )
 
 
-class StandardStateMachine(LocalStateMachine):
-    """A STANDARD state machine, whose executions AWS lists and describes for 90 days.
-
-    DescribeExecution tells the event and the outcome, and each of its answers costs a request. AWS
-    allows some 15 of them per second, after a few hundred at once:
-    https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html
-    """
-
-    poll_seconds = 2
-
-    def of_key(self, wanted: Filter) -> tuple[list[Execution], tuple[str, ...]]:
-        """List the executions of a key with their steps, the newest first, for a while."""
-        found: list[Execution] = []
-        deadline = time.monotonic() + self.search_seconds
-        for arn, _, started in self._listed(wanted.since):
-            if len(found) == wanted.limit:
-                break
-            if time.monotonic() > deadline:
-                since = f"{started:%Y-%m-%d %H:%M:%S} UTC"
-                return found, (f"Executions that started before {since} were not searched.",)
-            if wanted.covers(started) and wanted.accepts(self._summary(arn)):
-                found.append(self.describe(arn))
-        return found, ()
-
-    def changed(self, since: datetime) -> list[Execution]:
-        """List executions that have started since then, or that have ended since the last call."""
-        with self._selecting:
-            ended = self._running.keys() - self.arns("RUNNING")
-            found = {arn: self._summary(arn) for arn in ended}
-            self._running = {arn: self._running[arn] for arn in self._running.keys() - ended}
-        return [*({each.arn: each for each in super().changed(since)} | found).values()]
-
-    def _summary(self, arn: str) -> Execution:
-        if arn not in self._summaries:
-            if (execution := self._described(arn)).status == "RUNNING":
-                return execution
-            self._summaries[arn] = execution
-        return self._summaries[arn]
-
-
 def start(client: Any, state_machine: str, event: str, name: str | None = None) -> str:
     """Start an execution and give its ARN; a name is made up, as not every engine does so."""
     arn: str = client.start_execution(

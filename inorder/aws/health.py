@@ -10,7 +10,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from inorder.aws import retrying
-from inorder.aws.stack import Connection, Described, companion, companions
+from inorder.aws.stack import Connection, Described, companions
 from inorder.model import policies
 from inorder.story.parts import counted, span
 
@@ -292,22 +292,6 @@ def _companions(deployment: Deployment) -> Checks:
             yield Check(RIGHT, f"The companion {kind} fits the stack.")
 
 
-def _long_work(deployment: Deployment) -> Checks:
-    """Check that a stack for long work beside this one handles other keys."""
-    main, other = deployment.stack, companion(deployment.aws, policies.LONG_WORK)
-    if other:
-        text, is_same = f"The stack {main.name}-{policies.LONG_WORK} handles", True
-        for name, ends in (("KeyPrefix", str.startswith), ("KeySuffix", str.endswith)):
-            one, two = (each.parameters.get(name, "") for each in (main, other))
-            is_same = is_same and (ends(one, two) or ends(two, one))
-        yield _either(
-            is_same and other.outputs["InputBucketName"] == main.input_bucket,
-            f"{text} some of the same keys: the work on them is done twice, and at once.",
-            "Give each of the two a KeyPrefix or a KeySuffix of its own.",
-            f"{text} no key of this one.",
-        )
-
-
 def _change(deployment: Deployment, policy: str) -> Checks:
     """Check what must be done before a change of policy: docs/policies.md, 'Switch policies'."""
     parameters, new = deployment.stack.parameters, policies.policy(policy)
@@ -351,5 +335,5 @@ def _change(deployment: Deployment, policy: str) -> Checks:
 
 CHECKS: tuple[Callable[[Deployment], Checks], ...] = (
     *(_bucket, _output_bucket, _rules, _keys, _function, _permissions, _concurrency),
-    *(_queues, _retries, _alarms, _companions, _long_work),
+    *(_queues, _retries, _alarms, _companions),
 )

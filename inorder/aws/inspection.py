@@ -1,6 +1,5 @@
 """What can be read about an object: its executions, records, queued events, source and outputs."""
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,11 +22,9 @@ from inorder.model import policies
 from inorder.model.execution import Execution, Filter
 from inorder.model.outcomes import FINISHED
 from inorder.story.parts import Facts, Output, Part, Queued, Source
-from inorder.story.reading import reason_of
 from inorder_fence import named_version
 from inorder_fence.fenced_output import MAXIMUM_KEY_BYTES, output_key
 from inorder_fence.records import event_id, first_id, object_key, s3_object
-from take_over.keys import attempts, delay
 
 Read = TypeVar("Read")
 # Of a record, in bytes.
@@ -93,10 +90,9 @@ class Gathering:
             self._has_records,
             isinstance(self.machine, AwsStateMachine),
             self.version_id,
-            bool(stack.parameters.get("WorkFunctionArn")) and not stack.is_long_work,
+            bool(stack.parameters.get("WorkFunctionArn")),
             stack.left_out(self.key),
             () if is_known else self._read("object", self._near),
-            stack.is_long_work,
         )
 
     @property
@@ -146,8 +142,7 @@ class Gathering:
             if len(each.encode()) <= LONGEST_ID:
                 found = self.aws.table.get_item(Key={"id": each}, ConsistentRead=True)
                 if item := found.get("Item"):
-                    is_held = self.aws.stack.is_long_work and "lock_token" in item
-                    yield item | ({"execution": item["lock_token"]} if is_held else {})
+                    yield item
 
     def _named(self) -> str:
         """Find the key that was meant: the first for which there is an object, or a record."""
@@ -222,9 +217,7 @@ class Gathering:
             and all(each.outcome in FINISHED or each.status == "RUNNING" for each in executions)
             and all(each.get("status") in {None, "DONE", "IN_PROGRESS"} for each in records)
         )
-        retried = partial(_delayed, executions, records)
-        is_long = self.aws.stack.is_long_work
-        yield from self._read("events that are retried", retried if is_long else self._retrying)
+        yield from self._read("events that are retried", self._retrying)
         if not is_finished:
             yield from self._read("parked events", self._parked)
 
@@ -247,24 +240,6 @@ class Gathering:
             if described.get("key") == self.key:
                 named = (described.get("version-id"), described["sequencer"])
                 yield Queued("parked", each.id, *named, each.parked_at, each.reason, event=event)
-
-
-def _delayed(
-    executions: Iterable[Execution], records: Iterable[dict[str, Any]]
-) -> Iterable[Queued]:
-    """List the events of long work that wait for a retry: their records have no lock."""
-    for record in records:
-        if record.get("status") == "IN_PROGRESS" and "lock_token" not in record:
-            if not (count := attempts(event := json.loads(record["event"]))):
-                continue  # it is started at once
-            sequencer, version_id = record["sequencer"], s3_object(event).get("version-id")
-            since = datetime.fromisoformat(record["in_progress_since"])
-            failed = (each for each in executions if each.sequencer == sequencer and each.error)
-            reason = next(map(reason_of, failed), "Its execution has died.")
-            yield Queued(
-                *("retrying", str(record["id"]), version_id, sequencer, since, reason),
-                *(since + delay(event), count, event),
-            )
 
 
 def _spellings(given: str, stack: Stack) -> list[str]:

@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 from typing import Any
 
-from inorder.aws.executions import LocalStateMachine, StandardStateMachine, StateMachine, only_one
+from inorder.aws.executions import LocalStateMachine, StateMachine, only_one
 from inorder.model.execution import (
     ANSWERED,
     ANY,
@@ -341,8 +341,6 @@ def state_machine(
     https://docs.aws.amazon.com/step-functions/latest/apireference/API_ListExecutions.html
     """
     described = states.describe_state_machine(stateMachineArn=arn)
-    if described.get("type") == "STANDARD":
-        return StandardStateMachine(states, arn)
     try:
         states.list_executions(stateMachineArn=arn, maxResults=1)
     except states.exceptions.StateMachineTypeNotSupported:

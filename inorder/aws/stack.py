@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -33,7 +32,7 @@ CONNECTIONS = 32  # of a client, at a time
 
 @dataclass(frozen=True)
 class Stack:
-    """The outputs of template.yaml or of a stack for long work, and its parameters' values."""
+    """The outputs of template.yaml, and its parameters' values."""
 
     name: str
     input_bucket: str
@@ -47,11 +46,6 @@ class Stack:
     parameters: Mapping[str, str]
     undelivered_events_queue_url: str = ""
     created: datetime | None = None
-
-    @property
-    def is_long_work(self) -> bool:
-        """Whether it is of stacks/long_work/template.yaml."""
-        return self.parameters.get("Policy") == policies.LONG_WORK
 
     def left_out(self, key: str) -> str:
         """Tell why the rule starts no execution for a key; "" if it does."""
@@ -135,14 +129,11 @@ class Described:
 def describe(cloudformation: Any, name: str) -> Stack:
     """Read a stack's outputs and parameters.
 
-    A ClientError says that there is no such stack, a Failure that it is not one of template.yaml or
-    for long work, or not there yet.
+    A ClientError says that there is no such stack, a Failure that it is not one of template.yaml,
+    or not there yet.
     """
     stack = Described(cloudformation, name)
-    outputs, parameters = stack.outputs, stack.parameters
-    if outputs.get("Policy") == policies.LONG_WORK:
-        outputs = defaultdict(str, outputs)  # what only the main stack has is empty
-        parameters["Policy"] = policies.LONG_WORK
+    outputs = stack.outputs
     try:
         return Stack(
             name=name,
@@ -156,7 +147,7 @@ def describe(cloudformation: Any, name: str) -> Stack:
             function_log_group=outputs["FunctionLogGroupName"],
             undelivered_events_queue_url=outputs["UndeliveredEventsQueueUrl"],
             created=stack.created,
-            parameters=parameters,
+            parameters=stack.parameters,
         )
     except KeyError as error:
         raise Failure(f"Stack {name} has no output {error.args[0]}.") from None
@@ -165,12 +156,10 @@ def describe(cloudformation: Any, name: str) -> Stack:
 class Connection:
     """A deployed stack on a local AWS, or on whichever AWS the environment points boto3 at.
 
-    Several threads may use it. For what only the main stack has, another stack is a Failure.
+    Several threads may use it.
     """
 
-    def __init__(
-        self, stack_name: str, local: LocalAws | None = None, only_main: bool = False
-    ) -> None:
+    def __init__(self, stack_name: str, local: LocalAws | None = None) -> None:
         self._session = local.session if local else boto3.Session()
         if not self._session.region_name:  # boto3 takes an empty one
             raise NoRegionError
@@ -180,9 +169,6 @@ class Connection:
         self._clients: dict[str, Any] = {}
         self._making = threading.Lock()
         self.stack = describe(self.client("cloudformation"), stack_name)
-        if only_main and self.stack.is_long_work:
-            named = "stacks/long_work/README.md names the commands for it"
-            raise Failure(f"Stack {stack_name} is for long work: {named}.")
         dynamodb = self._session.resource("dynamodb", endpoint_url=self._endpoint_url)
         self.table = dynamodb.Table(self.stack.key_table)
 

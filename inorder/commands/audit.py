@@ -81,7 +81,7 @@ def backfill(stack_name: str, prefix: str, yes: bool, concurrency: int, grace: f
 
     It may be stopped at any time. When it is started again, it goes on with the rest.
     """
-    found = Audit(Connection(stack_name, only_main=True), prefix)
+    found = Audit(Connection(stack_name), prefix)
     report = _run(found, grace, only_missing=True)
     _show(report)
     _repair(found, report, {Verdict.MISSING}, yes, concurrency)

@@ -20,7 +20,7 @@ def doctor(stack_name: str, policy: str | None) -> None:
     read is unknown.
     """
     wrong = 0
-    for finding in health(Connection(stack_name, only_main=True), policy):
+    for finding in health(Connection(stack_name), policy):
         click.echo(f"{finding.state:<8} {printable(finding.text)}")
         if finding.remedy:
             click.echo(f"{'':<8} -> {printable(finding.remedy)}")

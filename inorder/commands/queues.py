@@ -42,7 +42,7 @@ def list_undelivered(stack_name: str, as_json: bool, redrive: bool) -> None:
 
     With --redrive, each is removed from the queue once an execution has started with it.
     """
-    aws = Connection(stack_name, only_main=True)
+    aws = Connection(stack_name)
     queue = aws.stack.undelivered_events_queue_url
     events = list(parked.parked_events(aws, queue))
     _show(events, as_json, "Every event was delivered.")
@@ -59,7 +59,7 @@ def list_retrying(stack_name: str, as_json: bool) -> None:
     They are read from the log of the function that retries, so that no message is disturbed. An
     event that has just failed, or whose attempt is running, is not listed.
     """
-    aws = Connection(stack_name, only_main=True)
+    aws = Connection(stack_name)
     for event in retrying.retrying_events(aws):
         if as_json:
             click.echo(json.dumps(event.body))
@@ -103,7 +103,7 @@ def list_stuck(stack_name: str, redrive: bool) -> None:
     A key whose newest event gave up waiting is listed too. Sending that event here and elsewhere
     does no harm: messages of one event merge, and a second execution is a duplicate.
     """
-    aws, now = Connection(stack_name, only_main=True), datetime.now(UTC)
+    aws, now = Connection(stack_name), datetime.now(UTC)
     dynamodb, sqs, table = aws.client("dynamodb"), aws.client("sqs"), aws.stack.key_table
     ids = stuck.oldest(dynamodb, table, now, sys.maxsize)
     keys = [key for each in ids if (key := stuck.read(dynamodb, table, each, now))]

@@ -5,7 +5,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from io import BytesIO
 from multiprocessing.pool import ThreadPool
@@ -22,7 +21,6 @@ from inorder.aws.executions import LocalStateMachine, wait_until
 from inorder.aws.stack import Connection, deploy, read_object
 from inorder.console import saved
 from inorder.console.answers import Answers
-from inorder.demo import long_work
 from inorder.demo.pictures import SLOW_EVERY, PicturePair
 from inorder.demo.report import Counts, FinalOutput
 from inorder.model import outcomes, policies
@@ -43,9 +41,9 @@ PATIENCE_SECONDS: float = EXPRESS_SECONDS + 60
 
 
 def choices() -> list[str]:
-    """List the policies that can be shown: those that make pictures, in order, and long work."""
+    """List the policies that can be shown: those that make pictures, in order."""
     makers = [policy.name for policy in policies.policies() if policy.pictures]
-    return [*(name for name in makers if name != UNCOORDINATED), policies.LONG_WORK]
+    return [name for name in makers if name != UNCOORDINATED]
 
 
 def run_demonstration(
@@ -67,17 +65,13 @@ def run_demonstration(
         machines, shown = {}, {}
         # The events of one stack come while SAM deploys the other. Those that wait take longer.
         for mode, name in {"on": policy, "off": UNCOORDINATED}.items():
-            if is_long := name == policies.LONG_WORK:
-                stack = long_work.deploy(local, f"demo-{mode}")
-            else:
-                stack = deploy(local, f"demo-{mode}", {"Policy": name, **slow})
+            stack = deploy(local, f"demo-{mode}", {"Policy": name, **slow})
             progress.advance(starting)
             events = progress.add_task(f"Events, coordination {mode}", total=4 * len(pairs))
             states = local.client("stepfunctions")
             machines[mode] = machine = LocalStateMachine(states, stack.state_machine_arn)
-            at_once = long_work.EXECUTIONS_AT_ONCE if is_long else EXECUTIONS_AT_ONCE[mode]
-            facts = policies.policy(policies.LIKE_LONG_WORK if is_long else name)
-            run = PictureRun(Connection(stack.name, local), facts, machine, pairs, at_once)
+            aws, facts = Connection(stack.name, local), policies.policy(name)
+            run = PictureRun(aws, facts, machine, pairs, EXECUTIONS_AT_ONCE[mode])
             shown[mode] = pool.apply_async(run.show, (partial(progress.advance, events),))
         results = {mode: shown[mode].get() for mode in ("off", "on")}
         saved.write(page, saved.read(Answers(Connection("demo-on", local), machines["on"])))
@@ -113,12 +107,9 @@ class PictureRun:
         A TimeoutError says which event did not start an execution, or which did not end.
         """
         self.deliver(advance)
-        if is_long := self._stack.is_long_work:  # an event that waits is started later
-            table = partial(self._aws.table.scan, IndexName="InProgress", Select="COUNT")
-            wait_until(lambda: table()["Count"] == 0, PATIENCE_SECONDS, "waiting events")
         ended = self._machine.wait_for(4 * len(self._pairs), PATIENCE_SECONDS)
         outputs = [self._output(pair) for pair in self._pairs]
-        counted = _outcomes_of_long_work(ended) if is_long else _outcomes(ended)
+        counted = _outcomes(ended)
         foreseen = outcomes.FINISHED | outcomes.PARKED | {outcomes.RETRYING}
         processed = {each.subject for each in ended if each.outcome == "Processed"}
         states = Counter(output.state for output in outputs)
@@ -130,8 +121,6 @@ class PictureRun:
             "Processed again": counted["Processed"] - len(processed),
             "Superseded": counted["Superseded"],
             "Duplicates dropped": counted["Duplicate"],
-            # Of long work, because another execution had the lock.
-            "Ended as waiting": sum(each.outcome == outcomes.WAITING for each in ended),
             "Retried after a fault": counted[outcomes.RETRYING],
             "Parked": sum(counted[each] for each in outcomes.PARKED),
             "Without an outcome": sum(counted[each] for each in counted.keys() - foreseen),
@@ -220,24 +209,6 @@ def _outcomes(ended: Sequence[Execution]) -> Counter[str | None]:
     counted += Counter({outcomes.RETRYING: started.count(outcomes.RETRYING)})
     processed = started.count("Processed")
     return counted + Counter(Processed=processed) - Counter({outcomes.DUPLICATE: processed})
-
-
-def _outcomes_of_long_work(ended: Sequence[Execution]) -> Counter[str | None]:
-    """Count what became of the deliveries, also of those that ended as Waiting.
-
-    Another one has processed its event or a newer one, or it stays Waiting, which is no end.
-    """
-    processed = sorted(each.subject for each in ended if each.outcome == "Processed")
-    newest = {subject.rpartition(" ")[0]: subject for subject in processed}
-
-    def became(each: Execution) -> Execution:
-        outcome = each.outcome if each.status == "SUCCEEDED" else outcomes.RETRYING
-        last = newest.get(str(each.key), "")
-        if outcome == outcomes.WAITING and each.subject <= last:
-            outcome = outcomes.DUPLICATE if each.subject == last else "Superseded"
-        return replace(each, output={"outcome": outcome})
-
-    return _outcomes([became(each) for each in ended])
 
 
 def shows(output: bytes, picture: bytes) -> bool:

@@ -7,7 +7,6 @@ DONE = frozenset({"Processed", "Superseded"})
 FINISHED = DONE | {DUPLICATE}
 # After one of these, the event is in the queue of parked events.
 PARKED = frozenset({"Parked", "InvalidEvent"})
-WAITING = "Waiting"  # of long work: whoever holds the lock starts the newest event
 NOT_PARKED = "NotParked"  # neither queue nor bus could be reached: the lock, if any, heals the key
 # The name of an execution that a holder starts begins with this.
 STARTED_NAME = "newest-"

@@ -16,8 +16,6 @@ from inorder.asl.roles import Role, doing
 FACTS = "statemachine/policies.toml"
 DOCUMENT = "docs/policies.md"  # has the tables
 NOTHING = {"writes": 0, "reads": 0, "invocations": 0}
-LONG_WORK = "long-work"  # of stacks/long_work, which is a stack of its own
-LIKE_LONG_WORK = "latest-wins"  # as to which outputs there are
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Why an execution ended as it did: which other event or execution caused it."""
 
-from dataclasses import replace
 from datetime import datetime
 
 from inorder.model.execution import Execution
@@ -8,7 +7,6 @@ from inorder.model.outcomes import DONE
 from inorder.story.parts import Cause, is_newer, order
 from inorder.story.reading import (
     Known,
-    claimed_by,
     happened,
     parsed,
     read_record,
@@ -23,8 +21,7 @@ def cause_of(known: Known, execution: Execution, outcome: str) -> Cause | None:
     """Tell why an execution ended as it did, or for what it waits; None if nothing caused it."""
     match outcome:
         case "Superseded":
-            cause = _superseder(known, execution)
-            return replace(cause, reason=reason_of(execution) if known.has_died(execution) else "")
+            return _superseder(known, execution)
         case "Duplicate":
             return _original(known, execution)
         case "Retrying":
@@ -117,8 +114,6 @@ def _retry(known: Known, execution: Execution) -> Cause:
 
 
 def _blocker(known: Known, execution: Execution) -> Cause | None:
-    if execution.status == "SUCCEEDED":  # it has left its event to the holder
-        return Cause(execution=claimed_by(execution))
     for arn, record in known.locks.items():
         if locked(str(record["id"])) == execution.record_id:
             sequencer, at = known.held(arn, record)

@@ -28,9 +28,6 @@ def events_of(known: Known, outcomes: Mapping[str, str]) -> tuple[Event, ...]:
                 identity = next((each for each in found if each[1] == learnt.sequencer), identity)
             earlier = found.get(identity)
             found[identity] = _together(known, earlier, learnt) if earlier else learnt
-    for identity, event in found.items() if known.facts.takes_over else ():
-        if event.outcome == "Waiting" and known.is_outdated(event.version_id, event.sequencer):
-            found[identity] = replace(event, outcome="Superseded")
     return tuple(sorted(found.values(), key=_by_age))
 
 
@@ -52,7 +49,7 @@ def _status(known: Known, record: Mapping[str, Any]) -> str:
     since = time_of(record.get("in_progress_since"))
     waits = known.waits(record)
     is_old = since and known.facts.now - since > (DEAD_AFTER if waits else LIFE)
-    is_dead = (is_old and not known.facts.takes_over) or record.get(HAND_OVERS)
+    is_dead = is_old or record.get(HAND_OVERS)
     unfinished = "Died" if is_dead else "Waiting" if waits else "Working"
     statuses = {"DONE": "Processed", "IN_PROGRESS": unfinished}
     return statuses.get(str(record.get("status")), "Unknown")

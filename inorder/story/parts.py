@@ -90,7 +90,6 @@ class Facts:
     is_own_function: bool = False  # whether a function of the user's own writes the outputs
     left_out: str = ""  # why the rule starts no execution for the key; empty if it does
     near: tuple[str, ...] = ()  # if nothing of the key was found: keys like it
-    takes_over: bool = False  # whether no lock has a lease, and a dead execution is known
 
     def has(self, part: Part) -> bool:
         """Tell whether a part was read completely."""

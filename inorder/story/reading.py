@@ -8,8 +8,7 @@ from typing import Any
 
 from inorder.model.execution import LIFE, UNREADABLE, Execution
 from inorder.model.policies import recording
-from inorder.story.parts import Facts, is_newer
-from inorder_fence.records import object_key
+from inorder.story.parts import Facts
 
 # An attribute of a record: how often sweeps have retried its event since the last claim.
 HAND_OVERS = "hand_overs"
@@ -38,8 +37,6 @@ class Known:
 
     def outcome(self, execution: Execution) -> str:
         """Tell how an execution ended, or what it does."""
-        if self.has_died(execution):
-            return self._taken_over(execution)
         if execution.status != "RUNNING":
             return execution.ended_as
         age = self.facts.now - (execution.seen or self.facts.now)
@@ -48,31 +45,6 @@ class Known:
         waits = any(step.type == "Wait" for step in execution.steps[-12:])
         return "Waiting" if waits and execution.arn not in self.locks else "Working"
 
-    def has_died(self, execution: Execution) -> bool:
-        """Tell whether another execution, or the queue of parked events, has got its event."""
-        is_over = execution.status not in {"RUNNING", "SUCCEEDED"}
-        return self.facts.takes_over and is_over and execution.error != "InvalidEvent"
-
-    def _taken_over(self, execution: Execution) -> str:
-        """Tell what has become of the event of an execution that has died."""
-        own = (execution.version_id, execution.sequencer)
-        last = [each for each in self.executions if (each.version_id, each.sequencer) == own][-1]
-        if execution is not last:
-            return "Retrying"
-        parked = {each.sequencer for each in self.queued if each.queue == "parked"}
-        parked |= {
-            each["sequencer"] for each in self.facts.records if each.get("status") == "FAILED"
-        }
-        if execution.sequencer in parked or execution.error == "Rejected":
-            return "Parked"
-        return "Superseded" if self.is_outdated(*own) else "Retrying"
-
-    def is_outdated(self, version_id: str | None, sequencer: str | None) -> bool:
-        """Tell whether a record has a newer event of the same version."""
-        record_id = object_key(self.facts.bucket, self.facts.key, version_id)
-        newest = [each["sequencer"] for each in self.facts.records if each["id"] == record_id]
-        return any(is_newer(each, sequencer) for each in newest)
-
     def held(self, arn: str, record: Mapping[str, Any]) -> tuple[str | None, datetime | None]:
         """Give the event of a lock's holder, and since when it has the lock.
 
@@ -80,7 +52,7 @@ class Known:
         """
         if record.get(HAND_OVERS):  # a sweep has replaced the time of the claim
             return record.get("sequencer"), None
-        if (self.waits(record) or self.facts.takes_over) and arn in self.by_arn:
+        if self.waits(record) and arn in self.by_arn:
             return self.by_arn[arn].sequencer, recorded(self.by_arn[arn])
         is_known = arn in self.by_arn or self.facts.keeps != "newest"
         since = time_of(record.get("in_progress_since") or record.get("claimed_at"))
@@ -111,9 +83,8 @@ def recorded(execution: Execution) -> datetime | None:
 
 
 def was_worked_on(execution: Execution) -> bool:
-    """Tell whether the function has answered, or the one that publishes long work."""
-    answers = {"inversion", "publication"}
-    has_answer = any(answers & _dict(step.input).keys() for step in execution.steps)
+    """Tell whether the function has answered."""
+    has_answer = any("inversion" in _dict(step.input) for step in execution.steps)
     return has_answer or execution.answer is not None
 
 
@@ -125,12 +96,6 @@ def read_record(execution: Execution) -> dict[str, str]:
     return {}
 
 
-def claimed_by(execution: Execution) -> str | None:
-    """Give the execution that had the lock when another one wanted it; only where it is known."""
-    last = _dict(execution.steps[-1].input) if execution.steps else {}
-    return _dict(last.get("claim")).get("lock_token") or read_record(execution).get("lock_token")
-
-
 def reason_of(execution: Execution) -> str:
     """Give the error and the cause in one line."""
     error: Any = execution.error
@@ -138,9 +103,6 @@ def reason_of(execution: Execution) -> str:
     for reason in (_dict(execution.output).get("reason"), parsed(execution.cause)):
         if isinstance(reason, dict) and "Error" in reason:
             error, cause = reason["Error"], reason.get("Cause")
-            break
-        if isinstance(reason, dict) and "error" in reason:  # as a function has answered
-            error, cause = reason["error"], reason.get("cause")
             break
     if error is None:
         last = execution.path[-1] if execution.path else "a state that is not known"

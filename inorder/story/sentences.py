@@ -1,6 +1,5 @@
 """The sentences of a story, one for each execution, lock and event that is not finished."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from inorder.model.execution import Execution
@@ -39,7 +38,7 @@ def _said(facts: Facts, execution: Execution, outcome: str, cause: Cause | None)
         "Superseded": _said_superseded(execution, cause),
         "Duplicate": _said_duplicate(execution, cause),
         "Retrying": _said_retrying(facts, cause),
-        "Waiting": _said_waiting(execution, cause),
+        "Waiting": _said_waiting(cause),
         **dict.fromkeys(
             ("Parked", "InvalidEvent", "NotParked", "TimedOut", "Aborted"), _sentence(cause.reason)
         ),
@@ -61,8 +60,6 @@ def _said_processed(facts: Facts, execution: Execution) -> str:
 
 
 def _said_superseded(execution: Execution, cause: Cause) -> str:
-    if cause.reason:
-        return f"{_sentence(cause.reason)} {_said_superseded(execution, replace(cause, reason=''))}"
     if cause.sequencer is None:
         found = "its object had been replaced or deleted, or a newer output was there"
         if s3_object(execution.event).get("size") == 0 and str(execution.key).endswith("/"):
@@ -88,9 +85,7 @@ def _said_duplicate(execution: Execution, cause: Cause) -> str:
     return "It was processed before, by an execution that was not read."
 
 
-def _said_waiting(execution: Execution, cause: Cause) -> str:
-    if execution.status == "SUCCEEDED":
-        return f"Execution {_id(cause.execution)} had the lock; its end starts the newest event."
+def _said_waiting(cause: Cause) -> str:
     holder = f"It waits for execution {_id(cause.execution)}"
     return f"{holder}, which has held the lock since {clock(cause.at)}."
 
@@ -102,21 +97,17 @@ def _said_retrying(facts: Facts, cause: Cause) -> str:
         later = f"It is tried again at {clock(cause.at)}."
     elif not facts.has("events that are retried"):
         later = "When it is tried again is not known."
-    elif facts.takes_over:
-        later = "Its status event, or the next sweep, starts it again."
     else:
         later = "It is tried again as soon as the function that retries reads it."
     return f"{_sentence(cause.reason)} {later}"
 
 
-def said_locked(facts: Facts, lock: Lock, age: timedelta | None, death: str) -> str:
+def said_locked(lock: Lock, age: timedelta | None, death: str) -> str:
     """Say who holds a lock, whether the holder has died, and who waits for it."""
     held = f"has held the lock for {span(age.total_seconds())}," if age else "holds the lock,"
     since = f" since {clock(lock.since)}," if lock.since else ""
     text = f"Execution {_id(lock.execution)} {held}{since} for {named(lock.sequencer)}."
-    if death and facts.takes_over:
-        text += f" It {death}: its status event, or the next sweep, frees the key."
-    elif death:
+    if death:
         text += f" It {death}: the next event of the key, or its retry, breaks the lock."
     if lock.waiting:
         verb = "waits" if len(lock.waiting) == 1 else "wait"

@@ -57,9 +57,7 @@ def _lock(known: Known, record: Mapping[str, Any]) -> Lock:
     waiting = tuple(
         each.arn
         for each in known.executions
-        if each.record_id == locked(str(record["id"]))
-        and known.outcome(each) == "Waiting"
-        and each.status == "RUNNING"
+        if each.record_id == locked(str(record["id"])) and known.outcome(each) == "Waiting"
     )
     holder = known.by_arn.get(arn)
     death = ""
@@ -67,10 +65,10 @@ def _lock(known: Known, record: Mapping[str, Any]) -> Lock:
         death = f"ended as {holder.ended_as}"
     elif record.get(HAND_OVERS):
         death = "has died"
-    elif age and age > LIFE and not known.facts.takes_over:
+    elif age and age > LIFE:
         death = "cannot be alive"
     lock = Lock(arn, sequencer, since, bool(death), waiting)
-    return replace(lock, text=said_locked(known.facts, lock, age, death))
+    return replace(lock, text=said_locked(lock, age, death))
 
 
 def _pending(known: Known) -> Iterable[Pending]:
@@ -84,8 +82,7 @@ def _pending(known: Known) -> Iterable[Pending]:
         if since is None or sequencer in queued:
             continue
         hand_overs = int(record.get(HAND_OVERS, 0))
-        is_old = known.facts.now - since > DEAD_AFTER and not known.facts.takes_over
-        if hand_overs or is_old:
+        if hand_overs or known.facts.now - since > DEAD_AFTER:
             text = said_stuck(known.facts, sequencer, since, hand_overs)
             yield Pending("stuck", sequencer, str(record["id"]), text)
         elif known.waits(record):

@@ -32,8 +32,7 @@ policies, S3 buckets, DynamoDB tables, SQS queues, SNS topics, Lambda functions,
 EventBridge rules and buses, log groups, alarms, a dashboard and a KMS key; and states:TestState,
 states:ValidateStateMachineDefinition, servicequotas:GetServiceQuota and
 servicequotas:GetAWSDefaultServiceQuota. Those of an administrator of a test account are simplest.
-Two things stay: SAM's own bucket (aws-sam-cli-managed-default), and the rule with which Step
-Functions waits for long work (StepFunctionsGetEventsForStepFunctionsExecutionRule).
+SAM's own bucket (aws-sam-cli-managed-default) stays.
 """
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any
 
-from inorder.aws.stack import Connection, Described, read_object
-from inorder_fence.fenced_output import output_key
+from inorder.aws.stack import Described
 from inorder_fence.records import object_key_of
 from tests.conftest import picture
 from tests.first_hour.deliveries import PATIENCE, RED, event_of, outcome
 from tests.first_hour.questions import Answer, question, seen
-from tests.first_hour.trial import LONG_PREFIX, PREFIX, Trial
+from tests.first_hour.trial import PREFIX, Trial
 
 LEASE = 112  # seconds of latest-wins
 WITHOUT = 120  # seconds without any capacity
@@ -76,32 +74,6 @@ def sweep(trial: Trial) -> Answer:
     seconds = trial.wait(lambda: bool(trial.output(key)), RETRIED, "its output")
     told = f"an output after {seconds:.0f} s"
     return seen("FunctionError" not in answer, told, answer["Payload"].read().decode())
-
-
-@question(
-    "Does a newer upload stop the long work that it outdates?",
-    "By the status event of its execution, which waits. Then only the newest output is written.",
-)
-def long_work(trial: Trial) -> Answer:
-    aws, key = Connection(f"{trial.name}-long-work", trial.local), f"{LONG_PREFIX}outdated"
-
-    def record() -> dict[str, Any]:
-        found = aws.table.get_item(Key={"id": f"{aws.stack.input_bucket}/{key}"})
-        return dict(found.get("Item", {}))
-
-    trial.put(key, b"older")
-    trial.wait(lambda: "lock_token" in record(), PATIENCE, "its lock")
-    outdated = str(record()["lock_token"])
-    newest = trial.put(key, b"newer")["ETag"].strip('"')
-    states = trial.client("stepfunctions")
-    described = partial(states.describe_execution, executionArn=outdated)
-    stopped = trial.wait(lambda: described()["status"] != "RUNNING", PATIENCE, "the end of that")
-    trial.wait(lambda: record().get("status") == "DONE", PATIENCE, "the newest's end")
-    output = read_object(trial.client("s3"), aws.stack.output_bucket, output_key(key))
-    why = trial.inorder("why", key, "--stack-name", aws.stack.name)
-    told = f"{described()['status']} {described().get('error')} after {stopped:.1f} s; {output!r}"
-    is_newest = newest in str(output) and "That is right" in why
-    return seen(is_newest and told.startswith("ABORTED Outdated"), told, why)
 
 
 @question(

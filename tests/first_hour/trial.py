@@ -20,17 +20,14 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, WaiterError
 
 from inorder import PROJECT
-from inorder.aws import stack as stacks
 from inorder.aws.executions import wait_until
-from inorder.aws.stack import Connection, Described, Stack, read_object, sam_deploy
+from inorder.aws.stack import COMPANIONS, Connection, Described, Stack, read_object, sam_deploy
 from inorder.errors import Failure
 from inorder.local_aws import LocalAws
 from inorder_fence.fenced_output import output_key
 
 NAME = "inorder-trial-"
 PREFIX = "rule/"  # of the keys for which the rule starts executions
-LONG_PREFIX = "long/"  # and of those for which the rule of stacks/long_work does
-COMPANIONS = (*stacks.COMPANIONS, "long_work")
 WORK_TEMPLATE = Path(__file__).parent / "work.yaml"
 DEPLOY_SECONDS = 900
 Removal = tuple[str, Callable[[], Any]]  # what it removes, and how
@@ -112,12 +109,11 @@ class Trial:
 
     def _deploy_companion(self, name: str, **parameters: str) -> None:
         # SAM leaves out those that a template does not have.
-        parameters |= self.work | {"InputBucketName": self.stack.input_bucket}
-        parameters |= {"KeyPrefix": LONG_PREFIX, "StopsOutdatedWork": "true"}
+        parameters |= self.work
         if self.local:
             template = PROJECT / "stacks" / name / "template.yaml"
             given = {"StackName": self.name, **parameters}
-            sam_deploy(self.local, f"{self.name}-{name.replace('_', '-')}", given, template)
+            sam_deploy(self.local, f"{self.name}-{name}", given, template)
         else:
             told = " ".join(f"{key}={value}" for key, value in parameters.items())
             variables = f"NAME={name}", f"STACK={self.name}", f"PARAMETERS={told}"

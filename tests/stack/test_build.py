@@ -20,7 +20,7 @@ AARCH64 = 183  # of an ELF file's machine: https://refspecs.linuxfoundation.org/
 IN_THE_RUNTIME = {"boto3", "botocore"}
 TEMPLATES = [
     *("template.yaml", "examples/json_index/template.yaml", "examples/long_job/template.yaml"),
-    *(f"stacks/{name}/template.yaml" for name in ("audit", "long_work", "records")),
+    *(f"stacks/{name}/template.yaml" for name in ("audit", "records")),
 ]
 MEGABYTES = {
     "InvertImageFunction-Shared": 40,  # of all with one CodeUri, runtime and architecture
@@ -28,7 +28,6 @@ MEGABYTES = {
     "StartJobFunction-Shared": 1,
     "AuditKeysFunction": 10,
     "AdaptRecordsFunction": 10,
-    "PublishResultFunction-Shared": 10,
 }
 
 

@@ -141,7 +141,7 @@ OF_RULES = {"ArnLike": {"aws:SourceArn": "arn:aws:events:us-east-1:123456789012:
 # another account can have the role:
 # https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html
 TRUST = {"lambda": None, "states": OF_ACCOUNT, "events": OF_ACCOUNT | OF_RULES}
-COMPANIONS = ("audit", "long_work", "records")
+COMPANIONS = ("audit", "records")
 STACKS = ["template.yaml", *(f"stacks/{each}/template.yaml" for each in COMPANIONS)]
 PLACES = ("template.yaml", "stacks/*/template.yaml", "examples/*/template.yaml")
 TEMPLATES = [str(each.relative_to(PROJECT)) for name in PLACES for each in PROJECT.glob(name)]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from inorder.demo.pictures import own_pairs
 from inorder.demo.report import FinalOutput, write_report
-from inorder.demo.run import _inverse, _outcomes, _outcomes_of_long_work, shows
+from inorder.demo.run import _inverse, _outcomes, shows
 from inorder.model.execution import Execution
 from invert_image.stamp import stamp_image
 from tests.conftest import picture
@@ -34,15 +34,6 @@ def test_a_delivery_that_a_holder_started_counts_once() -> None:
     started = [ended("newest-b", "Processed"), ended("newest-c", "Retrying")]
     counted = {"Processed": 2, "Duplicate": 1, "Retrying": 1}
     assert _outcomes([*delivered, *started]) == counted
-
-
-def test_a_delivery_of_long_work_that_waited_counts_as_what_its_event_became() -> None:
-    delivered = [ended(name, "Waiting", name[1:]) for name in ("a02", "b02", "c01")]
-    delivered += [ended("d", ""), ended("e", "Superseded")]
-    assert _outcomes_of_long_work(delivered)["Waiting"] == 3  # nobody has started the newest event
-    counted = {"Processed": 1, "Duplicate": 1, "Superseded": 2, "Retrying": 1}
-    started = ended("newest-f", "Processed", "02")
-    assert _outcomes_of_long_work([*delivered, started]) == counted
 
 
 FRESH, STALE = FinalOutput("fresh.png", PICTURE, "new"), FinalOutput("stale.png", PICTURE, "old")

@@ -42,25 +42,6 @@ def test_a_companion_that_was_deployed_with_another_value_is_named(
 
 
 @pytest.mark.parametrize(
-    ("bucket", "other", "state"),
-    [
-        ("in", {}, WRONG),
-        ("in", {"KeyPrefix": "a/b/"}, WRONG),
-        ("in", {"KeyPrefix": "b/"}, RIGHT),
-        ("in", {"KeySuffix": ".mp4"}, RIGHT),
-        ("another", {}, RIGHT),
-    ],
-)
-def test_a_stack_for_long_work_that_handles_the_same_keys_is_named(
-    monkeypatch: pytest.MonkeyPatch, bucket: str, other: dict[str, str], state: str
-) -> None:
-    found = SimpleNamespace(parameters=other, outputs={"InputBucketName": bucket})
-    monkeypatch.setattr(health, "companion", lambda *_: found)
-    main = deployment(KeyPrefix="a/", KeySuffix=".png")
-    assert [each.state for each in health._long_work(main)] == [state]
-
-
-@pytest.mark.parametrize(
     ("policy", "changed", "waiting", "said"),
     [
         ("first-wins", {}, "0", "Nothing must be done"),

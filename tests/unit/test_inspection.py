@@ -1,6 +1,5 @@
 """What is read about an object, and its story, under each policy in this process."""
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -10,14 +9,13 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from inorder.aws import inspection, parked, retrying
+from inorder.aws import parked, retrying
 from inorder.aws.inspection import Gathering
 from inorder.aws.retrying import RetryingEvent
 from inorder.aws.stack import Connection, Stack
 from inorder.errors import Failure
 from inorder.story import Story, tell
 from tests.conftest import picture
-from tests.support.events import created
 from tests.support.in_process import INPUT, OUTPUT, TABLE, InProcess
 
 RED, GREEN = picture((255, 0, 0)), picture((0, 255, 0))
@@ -98,14 +96,6 @@ def test_a_rejected_object_is_parked_and_what_cannot_be_read_is_named(aws: InPro
     parts = [each.partition(" could")[0] for each in told.unknown]
     assert parts == ["The object", "The output", "The parked events"]
     assert told.verdict.state == "unknown"
-
-
-def test_an_event_of_long_work_that_waits_for_a_retry_is_read_from_its_record() -> None:
-    since, event = datetime(2026, 1, 1, tzinfo=UTC), created() | {"retry": {"attempt": 3}}
-    record = {"id": "x", "status": "IN_PROGRESS", "sequencer": "0A", "event": json.dumps(event)}
-    record["in_progress_since"] = since.isoformat()
-    [found] = inspection._delayed([], [record, record | {"lock_token": "held"}])
-    assert (found.next, found.attempts) == (since + timedelta(minutes=20), 3)
 
 
 @pytest.mark.policy("every-version")

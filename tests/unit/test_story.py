@@ -183,47 +183,6 @@ def test_a_lock_tells_its_holder_who_waits_and_whether_it_is_dead() -> None:
         assert [each.is_dead for each in tell(known).locks] == [True]
 
 
-WORKING = execution("holder", event(A), None, -3000, None, steps=(claimed(-2999),))
-BROKEN = replace(execution("it", event(A), None), status="FAILED", error="Fault", cause="why")
-STOPPED = replace(WORKING, status="ABORTED", stopped=at(9))
-CLAIMED = Step("Lock Taken?", "Choice", {"claim": {"lock_token": WORKING.arn}}, {})
-LEFT, LEFT_B = (execution("it", event(each), "Waiting", 1, 2, steps=(CLAIMED,)) for each in (A, B))
-
-
-HELD = record(B, "IN_PROGRESS", lock_token=WORKING.arn, execution=WORKING.arn)
-HELD_A = record(A, "IN_PROGRESS", lock_token=BROKEN.arn, execution=BROKEN.arn)
-FREE_A, DONE_B, FAILED_A = record(A, "IN_PROGRESS"), record(B), record(A, "FAILED")
-
-
-def of_long_work(record: dict[str, Any], *executions: Execution, **more: Any) -> Facts:
-    since = {"in_progress_since": at(-900).isoformat()} if record["status"] != "DONE" else {}
-    return facts(*executions, records=(record | since,), takes_over=True, **more)
-
-
-@pytest.mark.parametrize(
-    ("known", "told", "text", "state"),
-    [
-        (of_long_work(HELD, WORKING, LEFT_B), "Working Waiting", "its end starts", "pending"),
-        (of_long_work(HELD, STOPPED, LEFT_B), "Superseded Waiting", "sweep, frees", "pending"),
-        (of_long_work(DONE_B, LEFT), "Waiting:Superseded", "holder had the lock;", "wrong"),
-        (of_long_work(FREE_A, BROKEN, queued=(QUEUED,)), "Retrying", "y. It is tried", "pending"),
-        (of_long_work(HELD_A, BROKEN), "Retrying", "why. Its status event", "pending"),
-        (of_long_work(FAILED_A, BROKEN), "Parked", "Fault: why.", "parked"),
-    ],
-)
-def test_who_takes_long_work_on_is_told(known: Facts, told: str, text: str, state: str) -> None:
-    """`told` has what became of each execution and, if that differs, of its event."""
-    story = tell(known)
-    expected = [each.split(":") for each in told.split()]
-    assert [each.outcome for each in story.deliveries] == [each[0] for each in expected]
-    done = [each.outcome for each in story.events if each.executions]
-    assert done == [each[-1] for each in expected]
-    assert text in " ".join(story.sentences())
-    assert (story.verdict.state, "stuck" in {each.kind for each in story.pending}) == (state, False)
-    is_dead = known.executions[0].status != "RUNNING"
-    assert {each.is_dead for each in story.locks} <= {is_dead}
-
-
 def test_a_newer_event_in_the_record_waits_until_it_is_stuck() -> None:
     story = tell(facts(HOLDER, records=(held_by(HOLDER, 100) | NEWEST_B,)))
     assert [each.kind for each in story.pending] == ["waiting"]

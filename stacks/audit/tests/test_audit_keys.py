@@ -347,7 +347,6 @@ class Stack:
             key_table="keys",
             parked_events_queue_url=self.sqs.create_queue(QueueName="parked")["QueueUrl"],
             state_machine_arn="m",
-            is_long_work=False,
         )
         clients = {"s3": s3, "dynamodb": self.dynamodb, "sqs": self.sqs}
         states = SimpleNamespace(start_sync_execution=self._start)

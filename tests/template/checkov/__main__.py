@@ -28,7 +28,6 @@ OPTIONS: list[dict[str, str]] = [
 ]
 COMPANIONS = {
     "audit": {"AuditHours": "24", "AuditRepairs": "true"},
-    "long_work": {"InputBucketName": "in", "OutputBucketName": "out", "WorkFunctionArn": FUNCTION},
     "monitoring": {},
     "records": {"RecordsSourceArns": "arn:aws:s3:::my-bucket"},
 }
