@@ -60,7 +60,7 @@ def test_up_prints_the_environment_for_the_commands_and_down_removes_everything(
     assert f"ARN       {newer['arn']}" in found
     told = run("why", f"/{STRANGE}").stdout
     output = SHOWN.replace("list/", "list/out-")
-    made = f"The output {output} was made for event {newer['sequencer']}, by version 1 of the code."
+    made = f"The output {output} was made for event {newer['sequencer']}."
     assert f"{made} That is right" in told
     assert not {"\x1b", "\u202e"} & set(shown + listed + found + told)
     file.unlink()
