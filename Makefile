@@ -77,7 +77,6 @@ mutants: install ## Break the state machines and the functions in every small wa
 
 sfn-local: install ## Start AWS's Step Functions Local, and a local AWS behind it, in Docker
 	@docker compose version >/dev/null 2>&1 || { echo "There is no docker compose, which Step Functions Local needs: install Docker." >&2; exit 1; }
-	@$(BIN)/python -m tests.policies.mock_config out/MockConfigFile.json
 	@docker compose up --wait
 
 test-sfn-local: install ## Run the stories on Step Functions Local

@@ -51,7 +51,6 @@ class Price:
 # month with any number of events.
 LINES = {
     "events": ("EventBridge: events of the bucket", "eventbridge_events", False),
-    "forwarded": ("EventBridge: events put on a bus", "eventbridge_events", False),
     "express_requests": ("Step Functions: Express requests", "express_requests", False),
     "express_gb_seconds": ("Step Functions: Express duration", "express_gb_seconds", False),
     "transitions": ("Step Functions: STANDARD transitions", "transitions", False),
@@ -357,10 +356,8 @@ def _of_policy(policy: Policy, situation: str, work: Workload) -> dict[str, floa
         kept = record_bytes(work) + record_bytes(work, has_event=False) * (policy.keeps == "each")
         used |= _of_storage(kept)
         used["recovery"] = used["storage"]
-    if policy.fence and counted.invocations:
+    if counted.invocations:
         used |= _of_s3(policy.fence, situation, work)
-    if not policy.fence and counted == policy.cost.uncontended:
-        used["forwarded"] = 1  # without outputs, each event that is processed
     return used
 
 
@@ -409,9 +406,9 @@ def _of_storage(size: float) -> dict[str, float]:
     return {"storage": size / 1e9 * assumed["retention_days"] / assumed["month_days"]}
 
 
-def _function_ms(fence: str | None, situation: str, work: Workload) -> float:
+def _function_ms(fence: str, situation: str, work: Workload) -> float:
     """Compute how long the function runs; one read and one write are in the time of the work."""
-    requests = _of_s3(fence, situation, work) if fence else {"s3_gets": 1, "s3_puts": 1}
+    requests = _of_s3(fence, situation, work)
     works = bool(requests["s3_puts"])  # else it has found that there is nothing to do
     more = requests["s3_gets"] - works
     return work.process_ms * works + more * float(_assumed()["call_ms"])

@@ -58,7 +58,7 @@ def test_no_two_resources_of_a_stack_and_its_companions_have_one_logical_id() ->
 def test_the_facts_of_each_policy_are_those_of_the_project(policy: policies.Policy) -> None:
     given = {"Policy": policy.name, "HandleDeletions": "true"}
     read = MainStack(given, {})
-    assert (read.facts.get("keeps"), read.facts.get("fence")) == (policy.keeps, policy.fence)
+    assert (read.facts["keeps"], read.facts["fence"]) == (policy.keeps, policy.fence)
     assert read.handles_deletions is policy.deletions
     assert not MainStack(given | {"HandleDeletions": "false"}, {}).handles_deletions
     with pytest.raises(UnknownPolicy, match="no policy later"):

@@ -7,7 +7,6 @@ record's ID is one of these::
     bucket/key#version            a version, in a bucket that has versions: `object_key`
     first:OBJECT_KEY              the same under first-wins
     event:OBJECT_KEY@SEQUENCER    an event, under every-version
-    content:SOURCE/TYPE/HASH      a content, under content-hash
     retry:...                     a stream of retries, whatever the policy
 """
 
@@ -49,24 +48,20 @@ def event_id(named: str, sequencer: str | None) -> str:
     return f"event:{named}@{sequencer}"
 
 
-def retry_id(body: Json) -> str:
+def retry_id(event: Json) -> str:
     """Give the ID of the record of an event's retries; all deliveries of an event have the same.
 
     Whichever policy has sent the message, an event of S3 is named by its object and its sequencer.
-    Others are named by their content.
     """
-    event = body["event"]
     named, sequencer = object_key_of(event), s3_object(event).get("sequencer")
     if named and isinstance(sequencer, str):
         return f"retry:{named}@{sequencer}"
-    if isinstance(content := body.get("content"), str):
-        return f"retry:{content}"
     text = json.dumps(without_history(event), sort_keys=True)
     return f"retry:{sha256(text.encode()).hexdigest()}"
 
 
 def locked(record_id: str) -> str:
-    """Tell what a record locks: an `object_key` or a content."""
+    """Tell which `object_key` a record locks."""
     return record_id.removeprefix(FIRST)
 
 
@@ -116,9 +111,7 @@ def retry_message(event: Json, error: str, cause: str, record_id: str = "") -> s
     record_id : str
         ID of the event's record: it names an event that is not of S3.
     """
-    if record_id.startswith("content:"):
-        subject = {"content": record_id}
-    elif named := object_key_of(event):
+    if named := object_key_of(event):
         sequencer = s3_object(event).get("sequencer", "")
         subject = {"object_key": named, "sequencer": str(sequencer)}
     else:
@@ -132,11 +125,6 @@ def parked_message(record: Json, error: str, cause: str) -> str:
     named, reason = record["id"]["S"], {"Error": error, "Cause": cause}
     body = {"outcome": "Parked", "object_key": named, "reason": reason, "record": record}
     return as_json(body)
-
-
-def subject_of(body: Json) -> str:
-    """Tell what a message is about: its `object_key` or its content; "" if the event is invalid."""
-    return str(body.get("object_key", body.get("content", "")))
 
 
 def as_json(value: Any) -> str:

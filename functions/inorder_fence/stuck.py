@@ -46,7 +46,7 @@ Outcome = Literal["HandedOver", "Settled", "Parked"]
 class StuckKey:
     """A record that has been in progress for longer than an execution can live."""
 
-    id: str  # of the record: a key's, an event's or a content's
+    id: str  # of the record: a key's or an event's
     age: timedelta  # since its last claim or hand-over
     record: dict[str, Any]  # the whole record, as DynamoDB gives it
     # The event that it holds, which under `latest-wins` is the newest of the key. None if it has
@@ -105,7 +105,7 @@ def read(dynamodb: Any, table: str, record_id: str, now: datetime) -> StuckKey |
         event = json.loads(record["event"]["S"])
     if not isinstance(event, dict):
         return StuckKey(record_id, age, record, None)
-    retries = item(records.retry_id({"event": event, "content": record_id}))
+    retries = item(records.retry_id(event))
     at = datetime.fromtimestamp(int(retries.get("at", {"N": "0"})["N"]), UTC)
     status, machine = (retries.get(name, {}).get("S", "") for name in ("status", WRITER))
     if status == "RETRYING" and now - at < RETRY_LASTS:

@@ -222,7 +222,7 @@ def _start(name: str, text: str) -> str:
 
 def _described(fault: Fault) -> dict[str, Any]:
     """Describe a fault for the log, from which `inorder retrying` reads it."""
-    names = ("object_key", "sequencer", "content")
+    names = ("object_key", "sequencer")
     described = records.s3_object(fault.body["event"])
     # An `object_key` does not tell a key from a version.
     fields = {"key": "key", "version_id": "version-id"}

@@ -107,7 +107,7 @@ def taken(
     """
     kept = PARKED_SECONDS if status == "PARKED" else KEPT_SECONDS
     item = {
-        "id": {"S": retry_id(fault.body)},
+        "id": {"S": retry_id(fault.body["event"])},
         "status": {"S": status},
         "state_machine": {"S": state_machine},  # a sweep reads on which one a retry is started
         "message_id": {"S": fault.message.id},

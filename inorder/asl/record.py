@@ -5,7 +5,6 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-struc
 Two versions of a file may run at once, so each must make what conditions compare from the same.
 """
 
-import json
 import re
 from collections.abc import Iterator
 
@@ -32,13 +31,12 @@ LOCKS = (Role.CLAIMS, Role.RENEWS, Role.RELEASES, Role.BREAKS)
 
 def _lock(definition: Json) -> Iterator[Violation]:
     states: Json = definition["States"]
-    has_order = SEQUENCER in json.dumps(definition)
     for claim in doing(states, Role.CLAIMS):
         record = record_of(states[claim])
         for name in doing(states, *LOCKS):
             if record_of(states[name]) != record:
                 yield name, f"its record is not {' '.join(record)}, whose lock {claim} takes"
-        ids = origins(states, record[1]) if has_order else []
+        ids = origins(states, record[1])
         for each in ids:
             made = [each, *(origin for path in paths(each) for origin in origins(states, path))]
             read = {path for part in made for path in paths(part) if path.startswith("$$")}
@@ -47,7 +45,7 @@ def _lock(definition: Json) -> Iterator[Violation]:
                 yield claim, f"it spans objects, whose sequencers do not compare: {each}"
             elif read - ONE_KEY - {VERSION}:
                 yield claim, f"two events of one object may have two locks: {each}"
-        if ids and not any(VERSION in each for each in ids):
+        if not any(VERSION in each for each in ids):
             yield claim, "it spans an object's versions, whose sequencers do not compare"
     for name, state in states.items():
         for path, wanted in _compared(state):

@@ -15,8 +15,8 @@ MOST_BYTES = 262_144
 # An S3 event with the longest key, of 1,024 bytes that JSON writes with 6 bytes each, has 7,000.
 LEAST_BYTES = 10_000
 OTHER_BYTES = 1_024  # for each value that is not the event, or a part of it
-# The other fields of an event are short: an S3 key has at most 1,024 bytes.
-EVENTS = {"$$.Execution.Input", "$$.Execution.Input.detail"}
+# The fields of an event are short: an S3 key has at most 1,024 bytes.
+EVENT = "$$.Execution.Input"
 MANY = 1_000  # events are too many in any case, so that a loop which adds some is not followed on
 # AWS documents that States.ALL does not catch it, and has been recorded to for a Task's result.
 TOO_LARGE = "States.DataLimitExceeded"
@@ -103,7 +103,7 @@ def _events(expression: str, data: Sizes) -> int:
     """Tell how often the event is in the value of an expression."""
     found = 0
     for path in paths(expression):
-        if path in EVENTS:
+        if path == EVENT:
             found += 1
         elif not path.startswith("$$"):
             found += sum(events for field, events in data.items() if _is_part(path, field))

@@ -184,8 +184,6 @@ def _scope(aws: Connection) -> Scope:
         raise Failure(
             f"Stack {aws.stack.name} has the policy {name}, which this version does not know."
         )
-    if policy.keeps is None:
-        raise Failure(f"The policy {policy.name} writes no outputs, so there is nothing to audit.")
     return Scope(
         bucket=aws.stack.input_bucket,
         output_bucket=aws.stack.output_bucket,

@@ -45,10 +45,9 @@ def machine_of(aws: Connection, since: datetime | None = None) -> StateMachine:
 class Gathering:
     """Reads what there is about an object, for `inorder.story.tell`.
 
-    The object is in the input bucket or, under ``content-hash``, in any bucket. Its key may also be
-    given as S3's console and the commands show it: see `_spellings`. A part that cannot be read is
-    named in the facts. If one of the parked events may be the object's, and none are
-    given, all are received, which hides them for a moment and counts as a receive.
+    The key may also be given as S3's console and the commands show it: see `_spellings`. A part
+    that cannot be read is named in the facts. If one of the parked events may be the object's, and
+    none are given, all are received, which hides them for a moment and counts as a receive.
     """
 
     aws: Connection
@@ -127,7 +126,7 @@ class Gathering:
         return tuple(found)
 
     def _records(self, executions: Iterable[Execution]) -> Iterable[dict[str, Any]]:
-        """Read the records of the key, of its versions, and of its events or contents."""
+        """Read the records of the key, of its versions, and of its events."""
         if not self._has_records:
             return
         names = partial(object_key, self.aws.stack.input_bucket, self.key)
@@ -181,8 +180,6 @@ class Gathering:
             yield Source(found["ETag"].strip('"'), version_id, _modified(found), is_folder)
 
     def _outputs(self) -> Iterable[Output]:
-        if self._policy and self._policy.keeps is None:
-            return
         key, bucket = output_key(self.key), self.aws.stack.output_bucket
         keys = [key]
         if len(key.encode()) > MAXIMUM_KEY_BYTES:

@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from inorder.aws.executions import start
 from inorder.aws.stack import Connection
 from inorder.errors import Failure
-from inorder_fence.records import object_key_of, s3_object, subject_of, without_history
+from inorder_fence.records import object_key_of, s3_object, without_history
 
 HOLD_SECONDS = 60  # for which a command that was killed hides messages from the next one
 # A receive that waits asks all servers of the queue; still, one may return nothing by chance.
@@ -34,8 +34,8 @@ class QueuedEvent:
 
     @property
     def subject(self) -> str:
-        """What it is about: see `inorder_fence.records.subject_of`."""
-        return subject_of(self.body)
+        """The `object_key` of its object; "" if the event is invalid."""
+        return str(self.body.get("object_key", ""))
 
     @property
     def sequencer(self) -> str:

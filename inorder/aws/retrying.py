@@ -23,7 +23,7 @@ OUTCOMES = ("RetryWaiting", "RetryStarted", "RetryParked", "RetryMerging", "Retr
 # https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/matching-terms-json-log-events.html
 PATTERN = "{ " + " || ".join(f'$.message = "{name}"' for name in OUTCOMES) + " }"
 FIELDS = (
-    *("object_key", "content", "key", "version_id", "sequencer", "message_id", "attempts"),
+    *("object_key", "key", "version_id", "sequencer", "message_id", "attempts"),
     *("since", "next", "reasons", "refusal"),
 )
 

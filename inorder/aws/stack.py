@@ -21,7 +21,6 @@ from botocore.exceptions import ClientError, NoRegionError
 from inorder import PROJECT
 from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.errors import Failure
-from inorder.model import policies
 
 if TYPE_CHECKING:
     from inorder.local_aws import LocalAws  # which needs an extra
@@ -49,9 +48,6 @@ class Stack:
 
     def left_out(self, key: str) -> str:
         """Tell why the rule starts no execution for a key; "" if it does."""
-        policy = policies.known(self.parameters.get("Policy", ""))
-        if policy and policy.fence is None:  # it takes events of any source
-            return ""
         begins, ends = (self.parameters.get(name, "") for name in ("KeyPrefix", "KeySuffix"))
         if not key.startswith(begins):
             return f"its key does not begin with {begins} (KeyPrefix)"

@@ -41,9 +41,8 @@ PATIENCE_SECONDS: float = EXPRESS_SECONDS + 60
 
 
 def choices() -> list[str]:
-    """List the policies that can be shown: those that make pictures, in order."""
-    makers = [policy.name for policy in policies.policies() if policy.pictures]
-    return [name for name in makers if name != UNCOORDINATED]
+    """List the policies that can be shown, in order."""
+    return [name for name in policies.names() if name != UNCOORDINATED]
 
 
 def run_demonstration(

@@ -165,8 +165,8 @@ class Execution:
 
     @property
     def record_id(self) -> str | None:
-        """The `object_key` or the content that it locks: see `inorder_fence.records`."""
-        found = self._in_data("object_key") or self._in_data("content")
+        """The `object_key` that it locks."""
+        found = self._in_data("object_key")
         return str(found) if found else object_key_of(self.event)
 
     @property

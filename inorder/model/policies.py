@@ -60,11 +60,10 @@ class Policy:
     promise: str
     use: str
     deletions: bool
-    pictures: bool
+    fence: Literal["newest", "each", "none"]
+    keeps: Literal["newest", "first", "each", "last"]
     cost: Costs
     log: Log
-    fence: Literal["newest", "each", "none"] | None = None
-    keeps: Literal["newest", "first", "each", "last"] | None = None
     like: str | None = None
     each_poll: Cost = Cost(**NOTHING)
     index: Mapping[str, int] = field(default_factory=dict, hash=False)

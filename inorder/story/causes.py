@@ -72,7 +72,7 @@ def _caused_by(
 
 def _original(known: Known, execution: Execution) -> Cause:
     """Find the execution that processed the event before."""
-    is_of_event = known.facts.keeps not in {"first", None}
+    is_of_event = known.facts.keeps != "first"
     for other in reversed(known.executions):
         if (
             other.arn != execution.arn

@@ -58,7 +58,7 @@ def _status(known: Known, record: Mapping[str, Any]) -> str:
 def _together(known: Known, earlier: Event, learnt: Event) -> Event:
     """Add what a later source, or execution, says about an event."""
     before, outcome = earlier.outcome, learnt.outcome
-    if outcome == "Duplicate" and known.facts.keeps in {"first", None}:
+    if outcome == "Duplicate" and known.facts.keeps == "first":
         outcome = before if before != "Unknown" else outcome  # another event was processed
     elif outcome == "Duplicate":
         outcome = "Processed"

@@ -27,7 +27,7 @@ ON_ITS_WAY = timedelta(minutes=1)  # an event of S3 may need so long to start an
 def judge(facts: Facts, events: tuple[Event, ...]) -> Judgement:
     """Decide whether the outputs are right, by what the policy keeps; oldest events first."""
     judged = _judged_by_policy(facts, events)
-    if not (events or facts.executions or facts.outputs or facts.keeps is None):
+    if not (events or facts.executions or facts.outputs):
         if facts.source is None and facts.has("object"):
             near = f" Keys like it: {', '.join(facts.near)}." if facts.near else ""
             judged = Judgement("none", f"There is no such object.{near}")
@@ -43,8 +43,6 @@ def _judged_by_policy(facts: Facts, events: tuple[Event, ...]) -> Judgement:
     judging = _Judging(facts, events)
     if facts.source and facts.source.is_folder and not facts.outputs:
         return Judgement("none", FOLDER)
-    if facts.keeps is None:
-        return judging.forwarded()
     if not facts.has("output"):
         return Judgement("unknown", "Whether the output is right is not known.")
     by_policy = {"each": judging.each, "first": judging.first}
@@ -106,22 +104,12 @@ class _Judging:
             return self._judged("unknown", "Whether there are more events is not known.")
         return self._judged("right", "That is right: each event that should have one has it.")
 
-    def forwarded(self) -> Judgement:
-        """Judge a policy that forwards events and writes no outputs."""
-        self._said = "This policy writes no outputs."
-        unfinished = [each for each in self._events if each.outcome not in FINISHED]
-        if unfinished:
-            return self._because(unfinished[-1], "should be forwarded")
-        if not self._events or not self._facts.has("executions"):
-            return self._judged("unknown", "Whether there are other events is not known.")
-        return self._judged("right", "The content of each known event was forwarded.")
-
     def _judged(self, state: Any, text: str) -> Judgement:
         return Judgement(state, f"{self._said} {text}")
 
     def _compared(self, source: Source | None, output: Output) -> Verdict:
         """Compare them as an audit does."""
-        bucket, keeps = self._facts.bucket, self._facts.keeps or "newest"
+        bucket, keeps = self._facts.bucket, self._facts.keeps
         made_of = ObjectEvent(bucket, "", "", source.etag, source.version_id) if source else None
         scope = Scope(bucket, "", "", keeps, self._facts.handles_deletions)
         return compare(made_of, output.state, scope)

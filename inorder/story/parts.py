@@ -71,7 +71,7 @@ class Facts:
     bucket: str
     key: str
     policy: str
-    keeps: Literal["newest", "first", "each", "last"] | None
+    keeps: Literal["newest", "first", "each", "last"]
     now: datetime
     executions: tuple[Execution, ...] = ()  # of the key, with their steps
     # The items of the key table that belong to the object.

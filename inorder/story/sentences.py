@@ -27,7 +27,7 @@ def _said(facts: Facts, execution: Execution, outcome: str, cause: Cause | None)
     last = execution.path[-1] if execution.path else "a state that is not known"
     if cause is None:
         texts = {
-            "Processed": _said_processed(facts, execution),
+            "Processed": _said_processed(execution),
             "Waiting": "It waits for the lock.",
             "Working": f"It is in {last}.",
             "Unknown": f"The log does not have its end; the last state there is {last}. It can no"
@@ -50,12 +50,10 @@ def _said(facts: Facts, execution: Execution, outcome: str, cause: Cause | None)
     return f"The policy has no state for this: {_sentence(cause.reason)}"
 
 
-def _said_processed(facts: Facts, execution: Execution) -> str:
+def _said_processed(execution: Execution) -> str:
     took = f" after {span(execution.seconds)}" if execution.seconds is not None else ""
     if execution.is_deletion is None:
         return "The function answered that it has made the output this event's."
-    if facts.keeps is None:
-        return f"The event was forwarded{took}."
     return f"The output was {'removed' if execution.is_deletion else 'written'}{took}."
 
 

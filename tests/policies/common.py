@@ -78,24 +78,24 @@ REFUSED = "TooLarge FarTooLarge NotJson"  # answers that a state does not take
 CLAIM_FAILED = "Busy*2 Unanswered TimedOut"
 
 
-def begins(claim: str, *, versions: bool = True) -> Flow:
+def begins(claim: str) -> Flow:
     """Prepare an event, or refuse it, which is said in a queue or on the bus."""
     bus = "Send Invalid Event By EventBridge"
     return {
-        **dict.fromkeys(["Prepare Event", *(["Prepare Version"] if versions else [])], claim),
+        **dict.fromkeys(["Prepare Event", "Prepare Version"], claim),
         "Park Invalid Event": f"Sent: Invalid Event; {NOT_SENT}: {bus}",
         bus: f"Forwarded: Invalid Event; {NOT_FORWARDED}: Not Parked",
         **dict.fromkeys(["Invalid Event", "Not Parked"], ""),
     }
 
 
-def polls(wait: str = "Wait For Lock", of: str = "Key", attempts: str = WRITE_FAILED) -> Flow:
+def polls(wait: str = "Wait For Lock", attempts: str = WRITE_FAILED) -> Flow:
     """Read the lock again and again, and break it."""
     return {
-        "Count Poll": f"Read {of} Record",
-        f"Read {of} Record": f"Found NoRecord Busy TimedOut: {of} State?",
+        "Count Poll": "Read Key Record",
+        "Read Key Record": "Found NoRecord Busy TimedOut: Key State?",
         "Watch Lock": wait,
-        "Break Lock": f"Written: Claim {of}; ConditionFailed {attempts}: {wait}",
+        "Break Lock": f"Written: Claim Key; ConditionFailed {attempts}: {wait}",
         "Give Up Waiting": "Retry Event",
     }
 
@@ -125,7 +125,7 @@ def ends(*more: str) -> Flow:
     return dict.fromkeys(["Processed", "Duplicate", "Parked", "Retrying", *more], "")
 
 
-def s3_events(*, deletions: bool = True, versions: bool = True) -> list[Row]:
+def s3_events(*, deletions: bool = True) -> list[Row]:
     event, others = created(), list[Any]([None, "text", []])
     accepted: list[Any] = [CREATED, created(version_id=5), created(version_id="")]
     refused: list[Any] = [
@@ -146,7 +146,7 @@ def s3_events(*, deletions: bool = True, versions: bool = True) -> list[Row]:
     (accepted if deletions else refused).append(DELETED)
     return [
         *(Row("S3 Object Event?", event, "Prepare Event") for event in accepted),
-        Row("S3 Object Event?", VERSIONED, "Prepare Version" if versions else "Prepare Event"),
+        Row("S3 Object Event?", VERSIONED, "Prepare Version"),
         *(Row("S3 Object Event?", event, "Park Invalid Event") for event in refused),
     ]
 
@@ -155,9 +155,7 @@ def without(name: str, data: Data) -> Data:
     return {field: value for field, value in data.items() if field != name}
 
 
-def waiting(
-    data: Data, locked: Data, of: str = "Key", after_a_lease: str = "Break Lock"
-) -> list[Row]:
+def waiting(data: Data, locked: Data, after_a_lease: str = "Break Lock") -> list[Row]:
     """Give the rows of a waiter's decision about a record that is `locked` as ``theirs``."""
     last, over = data["limits"]["lease_polls"] + 1, data["limits"]["maximum_polls"]
     watching = {"lock_token": "theirs", "break_at_poll": last}
@@ -171,8 +169,8 @@ def waiting(
     decided = [
         ("Wait For Lock", [unread, unread | {"polls": last, "watched_lock": watching}]),
         ("Wait For Lock", [seen({}, poll, watching) for poll in (1, last - 1)]),
-        (f"Claim {of}", [unread | {"record": {}}, seen(free | {"status": "FAILED"})]),
-        (f"Claim {of}", [seen(free, poll) for poll in (1, over - 1)]),
+        ("Claim Key", [unread | {"record": {}}, seen(free | {"status": "FAILED"})]),
+        ("Claim Key", [seen(free, poll) for poll in (1, over - 1)]),
         ("Duplicate", [seen(done), seen(done, over)]),
         ("Watch Lock", [seen({}), seen({}, last), seen({"lock_token": "mine"})]),
         ("Watch Lock", [seen({"lock_token": "another"}, last, watching)]),
@@ -180,7 +178,7 @@ def waiting(
         ("Give Up Waiting", [unread | {"polls": over}, seen(free, over)]),
         ("Give Up Waiting", [seen({}, over, watching)]),
     ]
-    return [Row(f"{of} State?", each, to) for to, inputs in decided for each in inputs]
+    return [Row("Key State?", each, to) for to, inputs in decided for each in inputs]
 
 
 def first_poll(
@@ -311,8 +309,6 @@ UNKNOWN_RESULT = {"Error": "UnknownResult", "Cause": NULL, "rejected": True}
 
 def handed_over(data: Data) -> list[Effect]:
     """Let a sender tell what it has sent, if a later state asks."""
-    if "content" in data:
-        return [adds(state, data, "Sent") for state in ("Park Event", "Retry Event")]
     return [
         adds("Park Event", data, "Sent", sent={"outcome": "Parked"}),
         adds("Retry Event", data, "Sent", sent={"outcome": "Retrying"}),
@@ -320,18 +316,17 @@ def handed_over(data: Data) -> list[Effect]:
     ]
 
 
-def waiter_outputs(data: Data, *drops: str, locked: str = "key") -> list[Effect]:
+def waiter_outputs(data: Data, *drops: str) -> list[Effect]:
     """Give what a waiter reads, counts (which drops fields) and remembers, and why it gives up."""
     dropped = {"record", "inversion", "fault", *drops}
     counted = {name: value for name, value in data.items() if name not in dropped}
     seen = data | {"polls": 7, "watched_lock": NO_LOCK}
     watched = {"lock_token": "theirs", "break_at_poll": 7 + data["limits"]["lease_polls"]}
-    cause = f"The {locked} stayed locked for as long as an execution can wait."
-    reason = {"Error": f"{locked.capitalize()}Locked", "Cause": cause}
-    read = f"Read {locked.capitalize()} Record"
+    cause = "The key stayed locked for as long as an execution can wait."
+    reason = {"Error": "KeyLocked", "Cause": cause}
     return [
-        adds(read, data, "Found", record=RESPONSES["Found"]["Return"]),
-        adds(read, data, TIMED_OUT, refusal=ANY),
+        adds("Read Key Record", data, "Found", record=RESPONSES["Found"]["Return"]),
+        adds("Read Key Record", data, TIMED_OUT, refusal=ANY),
         Effect("Count Poll", seen, counted | {"polls": 8, "watched_lock": NO_LOCK}),
         adds("Watch Lock", seen, watched_lock=watched),
         adds("Give Up Waiting", data, fault=reason),

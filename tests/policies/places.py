@@ -21,8 +21,6 @@ from inorder.aws.executions import LocalStateMachine, StateMachine
 from inorder.aws.stack import Connection, Stack, deploy
 from inorder.local_aws import LocalAws
 from inorder.loopback import HOST
-from tests.policies.mock_config import NOT_ALL
-from tests.policies.tables import TABLES
 from tests.support.events import delete, upload
 from tests.support.in_process import INPUT, OUTPUT, InProcess
 from tests.support.state_machines import create_local
@@ -147,10 +145,7 @@ class StepFunctionsLocal(Ministack):
 
     def create(self, policy: str) -> StateMachine:
         deployed = self.states.describe_state_machine(stateMachineArn=self.arn(policy))
-        if not TABLES[policy].mocked:
-            return self.named(f"{policy}-real", deployed["definition"])
-        machine = self.named(policy, deployed["definition"])
-        return LocalStateMachine(self._local, f"{machine.arn}#{NOT_ALL}")
+        return self.named(policy, deployed["definition"])
 
     def named(self, name: str, definition: str) -> LocalStateMachine:
         """Create a state machine, or update the one of earlier tests."""

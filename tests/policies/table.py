@@ -71,10 +71,7 @@ class Cases:
     seconds: tuple[float, ...]  # holder, lease, waiter and longest execution, or only the last
     # The small changes of the file that no test can notice, each with the reason: `make mutants`.
     survivors: Mapping[str, str] = field(default_factory=dict)
-    event: Any = field(default_factory=lambda: CREATED)  # the input of the execution
     lock: str = "{}"  # the ID of the record that has a key's lock, by bucket/key
-    # The response to each state that Step Functions Local mocks: it reaches no local event bus.
-    mocked: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ways(self) -> Iterator[Way]:
@@ -110,7 +107,6 @@ PROCESSED = {"outcome": "Processed", "output_key": "out-beach.png", "expires_at"
 SUPERSEDED = PROCESSED | {"outcome": "Superseded"}
 INVALID = {"error": "InvalidImage", "cause": "cannot identify image file"}
 REJECTED = {"outcome": "Rejected", "expires_at": EXPIRES_AT, **INVALID}
-HASHED = {"hash": "9f86d081884c7d65", "now": "1794000000", "expires_at": EXPIRES_AT}
 CONDITION_FAILED, TIMED_OUT = "ConditionFailed", "TimedOut"
 ERRORS = {
     CONDITION_FAILED: "DynamoDB.ConditionalCheckFailedException",
@@ -137,7 +133,6 @@ RESPONSES: dict[str, Data] = {
     "Superseded": {"Return": answer(SUPERSEDED)},
     "Rejected": {"Return": answer(REJECTED)},
     "Unknown": {"Return": answer({"outcome": "Sure"})},
-    "Hashed": {"Return": answer(HASHED)},
     "Found": {"Return": item(status="FAILED", sequencer=SEQUENCER)},
     "NoRecord": {"Return": {}},
 }

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from inorder.asl.size import LEAST_BYTES, largest_event
-from inorder.model.policies import definition, policies
+from inorder.model.policies import definition
 from tests.conftest import picture
 from tests.policies.places import Moto
 from tests.policies.situations import RED, of
@@ -18,7 +18,6 @@ from tests.support.events import changed, created
 from tests.support.in_process import InProcess
 
 LOCKING = [policy for policy, table in TABLES.items() if "lock_token" in table.data]
-FORWARDING = [each.name for each in policies() if each.fence is None]
 
 
 @pytest.mark.parametrize(("story", "policy"), TOLD)
@@ -33,17 +32,16 @@ def test_of_five_copies_at_once_one_is_processed(aws: InProcess) -> None:
     executions = [aws.start(event) for _ in range(5)]
     outcomes = Counter(aws.wait(execution).outcome for execution in executions)
     assert outcomes == {"Processed": 1, "Duplicate": 4}
-    done = aws.forwarded() if aws.policy in FORWARDING else aws.invocations
-    assert len(done) == 1
+    assert len(aws.invocations) == 1
 
 
-@of(*(policy for policy in TABLES if policy not in FORWARDING))
+@of(*TABLES)
 def test_the_function_is_told_which_execution_invokes_it(aws: InProcess) -> None:
     execution = aws.run(aws.upload("x.png", picture(RED))).arn
     assert [each["execution"] for each in aws.invocations] == [execution]
 
 
-@pytest.mark.parametrize("policy", sorted({*LOCKING} - {*FORWARDING}))
+@pytest.mark.parametrize("policy", LOCKING)
 def test_an_event_as_large_as_the_check_computes_is_processed(policy: str) -> None:
     # In the record, which has the event as a text, each quote takes four bytes instead of two.
     cloud, event, largest = Cloud(Settings(policy)), created(), largest_event(definition(policy))

@@ -12,7 +12,16 @@ from inorder.asl.definition import targets
 from inorder.local_aws import LocalAws
 from tests.policies.common import Text
 from tests.policies.places import on_aws
-from tests.policies.table import DELETED, EXECUTION, FAULT, RESPONSES, TIMED_OUT, Data, item
+from tests.policies.table import (
+    CREATED,
+    DELETED,
+    EXECUTION,
+    FAULT,
+    RESPONSES,
+    TIMED_OUT,
+    Data,
+    item,
+)
 from tests.policies.tables import STATES, TABLES
 from tests.proof.simulation.machine import first_for
 from tests.support.resolved_template import template
@@ -35,8 +44,8 @@ def run_state(
 ) -> Data:
     """Run one state, on AWS if `make test-aws` does and AWS can.
 
-    The mock answers each retry, too. The execution's input is the table's, unless an event is
-    given. `resources` are on the local AWS, by the definition's ``${Name}``.
+    The mock answers each retry, too. The execution's input is that of a created object, unless
+    an event is given. `resources` are on the local AWS, by the definition's ``${Name}``.
     """
     states, configuration = STATES[policy], {}
     # AWS takes a context only with a mock, and a mock only for a Task.
@@ -47,7 +56,7 @@ def run_state(
     definition = json.dumps({"StartAt": next(iter(states)), "States": states})
     if resources:  # a message that is sent comes at once
         definition = definition.replace('"DelaySeconds": 300', '"DelaySeconds": 0')
-    given = TABLES[policy].event if event is None else event
+    given = CREATED if event is None else event
     context = {
         "Execution": {"Id": EXECUTION, "Name": "test", "Input": given},
         "State": {"EnteredTime": "2026-11-20T09:30:00Z"},
@@ -164,15 +173,13 @@ def test_a_failed_execution_says_why(local: LocalAws, policy: str, state: str) -
     assert CAUSES.get(state, "") in tested["cause"]
 
 
-def told_by(policy: str, state: str) -> Data:
+def told_by(state: str) -> Data:
     outcome = "Parked" if state.startswith("Park") else "Retrying"
     told: Data = {"outcome": outcome, "execution": EXECUTION, "reason": FAULT, "event": EVENT}
     if state == "Park Invalid Event":
         return told | {"reason": {"Error": "InvalidEvent", "Cause": Text("This is not an .*")}}
     if state == "Send Invalid Event By EventBridge":
         return told
-    if content := TABLES[policy].data.get("content"):
-        return told | {"content": content}
     if state == "Retry Lost Event":
         reason = {"Error": "HolderDied", "Cause": Text(".*for a whole lease.*")}
         return told | {"object_key": "b/k", "reason": reason, "event": DELETED}
@@ -203,4 +210,4 @@ def test_an_event_that_is_sent_comes_to_a_queue_with_the_reason(
     tested = run_state(local, policy, state, data, event=EVENT, **resources)
     assert tested["status"] == "SUCCEEDED"
     [message] = sqs.receive_message(QueueUrl=queue)["Messages"]
-    assert json.loads(message["Body"]) == told_by(policy, state)
+    assert json.loads(message["Body"]) == told_by(state)

@@ -133,7 +133,7 @@ class Workflow:
         event = json.loads(str(record["event"]))
         with suppress(ClientError):  # it is not retried
             self.table.update_item(
-                Key={"id": retry_id({"event": event, "content": record_id})},
+                Key={"id": retry_id(event)},
                 UpdateExpression="SET #at = #at - :earlier",
                 ConditionExpression="attribute_exists(id)",
                 ExpressionAttributeNames={"#at": "at"},

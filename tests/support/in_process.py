@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
-from urllib.parse import unquote
 
 import boto3
 import pytest
@@ -31,11 +30,8 @@ from tests.support import events, moto_parts, state_machines
 from tests.support.resolved_template import template
 
 INPUT, OUTPUT, TABLE = "input", "output", "keys"
-FUNCTION, HASH_FUNCTION = (
-    f"arn:aws:lambda:us-east-1:123456789012:function:{name}"
-    for name in ("invert-image", "canonical-hash")
-)
-BUS, RETRY_BUS = "unique-events", "retry-events"
+FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:invert-image"
+RETRY_BUS = "retry-events"
 # What CreateTable takes of the key table.
 KEY_TABLE = {
     name: template()["Resources"]["KeyTable"]["Properties"][name]
@@ -71,15 +67,15 @@ class InProcess:
     """Everything the template deploys for a policy, in this process.
 
     `invoke` answers what the state machine invokes: the function's handler, until a test replaces
-    it. `invocations` are the payloads, also for the function that hashes.
+    it. `invocations` are the payloads.
     """
 
     # A call of a Task takes as long as this machine needs, which decides no test.
     timeout_scale = 60
     wait_scale = 1.0  # of waits and of delays between attempts
 
-    def __init__(self, policy: str, app: ModuleType, canonical_hash: ModuleType) -> None:
-        self.policy, self.app, self.canonical_hash = policy, app, canonical_hash
+    def __init__(self, policy: str, app: ModuleType) -> None:
+        self.policy, self.app = policy, app
         self.sleep: Callable[[float], None] = time.sleep
         # moto runs functions in Docker only; so its calls to Lambda are answered here.
         assert boto3.DEFAULT_SESSION
@@ -97,9 +93,8 @@ class InProcess:
             self.s3.create_bucket(Bucket=bucket)
         self.table = boto3.resource("dynamodb").create_table(TableName=TABLE, **KEY_TABLE)
         self._sqs = boto3.client("sqs")
-        queues = ("parked", "retries", "forwarded")
-        self.parked_queue, self.retry_queue, self._bus_queue = map(self._make_queue, queues)
-        self._make_buses(boto3.client("events"))
+        self.parked_queue, self.retry_queue = map(self._make_queue, ("parked", "retries"))
+        boto3.client("events").create_event_bus(Name=RETRY_BUS)
         self.function_log_group = "functions"
         boto3.client("logs").create_log_group(logGroupName=self.function_log_group)
         self.state_machine = self.machine(policy)
@@ -112,11 +107,9 @@ class InProcess:
         substitutions = {
             "KeyTableName": TABLE,
             "InvertImageFunctionArn": FUNCTION,
-            "CanonicalHashFunctionArn": HASH_FUNCTION,
             "ParkedEventsQueueUrl": self.parked_queue,
             "RetryEventsQueueUrl": self.retry_queue,
             "RetryEventsBusName": RETRY_BUS,
-            "UniqueEventsBusName": BUS,
         }
         file = PROJECT / policies.asl_file(policy)
         definition = json.loads(state_machines.substitute(file, substitutions))
@@ -126,13 +119,6 @@ class InProcess:
         client = boto3.client("stepfunctions")
         made = state_machines.create_local(client, json.dumps(definition))
         return MotoStateMachine(client, made.arn)
-
-    def _make_buses(self, events: Any) -> None:
-        for name in (BUS, RETRY_BUS):
-            events.create_event_bus(Name=name)
-        events.put_rule(Name="all", EventBusName=BUS, EventPattern='{"version": ["0"]}')
-        target = {"Id": "queue", "Arn": "arn:aws:sqs:us-east-1:123456789012:forwarded"}
-        events.put_targets(Rule="all", EventBusName=BUS, Targets=[target])
 
     def _make_queue(self, name: str) -> str:
         """Create a queue from which each message is received once, however long a test takes."""
@@ -147,10 +133,7 @@ class InProcess:
         self.invocations.append(payload)
         answer: dict[str, Any] = {"StatusCode": 200}
         try:
-            is_hash = HASH_FUNCTION in unquote(params["url"])
-            said = (
-                self.canonical_hash.handler(payload, Context()) if is_hash else self.invoke(payload)
-            )
+            said = self.invoke(payload)
         except Throttled:
             refusal = {"Code": "TooManyRequestsException", "Message": "Rate Exceeded."}
             return answered(429, {"Error": refusal})
@@ -198,13 +181,7 @@ class InProcess:
         return found
 
     def parked(self) -> list[dict[str, Any]]:
-        return self._receive(self.parked_queue)
-
-    def forwarded(self) -> list[dict[str, Any]]:
-        return self._receive(self._bus_queue)
-
-    def _receive(self, queue: str) -> list[dict[str, Any]]:
-        messages = self._sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10)
+        messages = self._sqs.receive_message(QueueUrl=self.parked_queue, MaxNumberOfMessages=10)
         return [json.loads(message["Body"]) for message in messages.get("Messages", [])]
 
 
@@ -300,9 +277,7 @@ def aws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
         config={"stepfunctions": {"execute_state_machine": True}, "lambda": {"use_docker": False}}
     ):
         boto3.setup_default_session()
-        running = InProcess(
-            policy, import_anew("invert_image.app"), import_anew("canonical_hash.app")
-        )
+        running = InProcess(policy, import_anew("invert_image.app"))
         moto_parts.sleep_with(monkeypatch, running.pause)
         moto_parts.stop_endless_executions(monkeypatch, MOST_STATES)
         yield running

@@ -22,10 +22,7 @@ from tests.template.deployed import (
 
 TEMPLATE = template()
 # The parameters without which another one has no effect.
-WITH = {
-    "ContentSources": {"Policy": "content-hash"},
-    "WorkFunctionRoleName": {"WorkFunctionArn": FUNCTION},
-}
+WITH = {"WorkFunctionRoleName": {"WorkFunctionArn": FUNCTION}}
 # What waits in a queue would wait in vain, and a bus with a consumer's rule cannot be deleted.
 # https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_DeleteEventBus.html
 STAYING = {

@@ -127,7 +127,6 @@ Claim Key/Catch/-1/Next | "Invert Image" | claim: if it fails, Invert Image
 Renew Lock/Catch/-1/Next | "Invert Image" | claim: if it fails, Invert Image
 Give Up Waiting/Next | "Retrying" | Retrying: end: ... without Retry Event
 Final Outcome?/Choices/0/And/2 | - | Retrying: end: ... without Retry Event
-content-hash: First Poll?/Choices/0/Next | "Forward Event" | Claim Content: claim: ... Forward
 Key State?/Choices/7/Next | "Break Lock" | break: it leads to Break Lock
 first-wins: Key State?/Choices/7/And/1 | - | break: it leads to Claim Key
 first-wins: Key State?/Choices/3 | - | break: it leads to Claim Key
@@ -314,7 +313,6 @@ def test_what_a_state_does_is_read_from_its_expressions_substituted_or_not() -> 
         ("every-version", 128_208),
         # A waiter reads the holder's event, which first-wins may have to park.
         ("first-wins", 61_184),
-        ("content-hash", 258_812),
         ("uncoordinated", 260_995),
     ],
 )

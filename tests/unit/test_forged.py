@@ -3,7 +3,7 @@
 import json
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -45,13 +45,16 @@ EVENTS = ANYTHING | fields(
 OUTPUTS = ANYTHING | fields(outcome=TEXTS, object_key=TEXTS, sequencer=TEXTS, reason=ANYTHING)
 
 
+KEEPS: tuple[Literal["newest", "first", "each"], ...] = ("newest", "first", "each")
+
+
 @given(event=EVENTS, output=OUTPUTS, cause=TEXTS, status=st.sampled_from(["RUNNING", "FAILED"]))
 def test_any_event_and_output_can_be_told(event: Any, output: Any, cause: str, status: str) -> None:
     arn = "arn:aws:states:r:1:execution:machine:x"
     found = Execution(arn, status, event, output, "E", cause, (), NOW, None)
     assert len(row(found, 8)) == 8
     assert json.loads(to_json(described(found)))["arn"] == arn
-    for keeps in ("newest", "first", "each", None):
+    for keeps in KEEPS:
         other = Execution(f"{arn}y", "SUCCEEDED", event, {"outcome": "Duplicate"}, started=NOW)
         known = Facts(
             *("input", "x.png", "latest-wins", keeps, NOW, (found, other)),

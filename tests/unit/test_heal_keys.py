@@ -141,7 +141,7 @@ def test_a_record_is_handed_over_until_its_event_is_parked_or_is_the_present_pol
 ) -> None:
     named = {"state_machine": writer} if writer else {}
     healer.put("x", 2 * LATE, hand_overs=1, **named)
-    of = retry_id({"event": created("x")})
+    of = retry_id(created("x"))
     healer.put_retry(of, datetime.now(UTC) - at, status, machine)
     assert healer.sweep() == (["x"] if outcome == "HandedOver" else [])
     assert healer.indexed() == ([] if outcome == "Settled" else ["input/x"])
@@ -153,10 +153,8 @@ def test_a_record_is_handed_over_until_its_event_is_parked_or_is_the_present_pol
 
 def test_a_retry_in_the_second_of_the_claim_counts_as_after_it(healer: Healer) -> None:
     claimed = (datetime.now(UTC) - LATE).replace(microsecond=1)
-    id_ = "content:9b2c"  # of a policy whose records are of contents
-    since = claimed.isoformat()
-    healer.put("x", None, id=id_, event='{"detail": "odd"}', in_progress_since=since)
-    healer.put_retry(f"retry:{id_}", claimed, "PARKED", PRESENT)
+    healer.put("x", None, in_progress_since=claimed.isoformat())
+    healer.put_retry(retry_id(created("x")), claimed, "PARKED", PRESENT)
     assert (healer.sweep(), healer.indexed()) == ([], [])
 
 
@@ -197,13 +195,6 @@ def test_a_sweep_that_ends_early_is_repeated_and_one_beside_it_counts_once(heale
     assert healer.sweep() == ["x", "x"]
     assert healer.record("x")["hand_overs"] == 1
     assert healer.indexed() == ["input/x"]
-
-
-def test_a_message_names_the_content_whose_record_it_is(healer: Healer) -> None:
-    healer.put("x", OLD, id="content:9b2c", event='{"detail": "odd"}')
-    healer.function.handler({}, healer.context)
-    [sent] = map(json.loads, taken_from(healer.function.RETRY_QUEUE_URL))
-    assert (sent["content"], sent["event"]) == ("content:9b2c", {"detail": "odd"})
 
 
 def test_a_record_that_the_index_has_although_it_is_finished_is_left_alone(healer: Healer) -> None:

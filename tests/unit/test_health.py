@@ -89,7 +89,6 @@ def test_an_event_that_is_retried_for_hours_is_wrong(monkeypatch: pytest.MonkeyP
         ({"KeyPrefix": "photos/"}, "1 of the first 3 objects: dog.JPG"),
         ({"KeySuffix": ".jpg"}, "2 of the first 3 objects: dog.JPG, photos/cat.JPG"),
         ({"KeyPrefix": "photos/", "KeySuffix": ".jpg"}, "2 of the first 3 objects"),
-        ({"KeySuffix": ".jpg", "Policy": "content-hash"}, ""),  # which ignores it
     ],
 )
 def test_objects_that_the_filter_leaves_out_are_named(parameters: Any, said: str) -> None:

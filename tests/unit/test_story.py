@@ -95,7 +95,6 @@ def test_executions_are_told_in_the_order_in_which_they_started() -> None:
 
 
 FIRST_WINS = {"keeps": "first", "policy": "first-wins"}
-CONTENT_HASH = {"keeps": None, "policy": "content-hash"}
 EACH = {"keeps": "each", "policy": "every-version"}
 UNORDERED = {"keeps": "last", "has_table": False}
 OUTPUT, OLD_OUTPUT = {"outputs": (made_of(A),)}, {"outputs": (made_of(A, "old"),)}
@@ -119,8 +118,6 @@ RETRIED = execution("again", event(A) | RETRY, "Processed", 6, 7)
 QUEUED = Queued("retrying", "m", None, A, at(1), "Fault", at(300), 1)
 OLD = execution("it", event(A), None, -300, None, steps=(claimed(-299),))
 INVALID = {"detail": {"bucket": {"name": "input"}, "object": {"key": "x.png"}}}
-CONTENT = {"id": "content:s/t/h", "status": "DONE", "event": json.dumps(event("99"))}
-FORWARDED = replace(AGAIN, output={"outcome": "Duplicate", "content": CONTENT["id"]})
 
 
 @pytest.mark.parametrize(
@@ -133,7 +130,6 @@ FORWARDED = replace(AGAIN, output={"outcome": "Duplicate", "content": CONTENT["i
         (facts(AGAIN, records=(record(A),)), {"sequencer": A, "execution": None}),
         (facts(AGAIN), {"is_certain": False}),
         (facts(OTHER_FIRST, AGAIN, **FIRST_WINS), {"execution": OTHER_FIRST.arn}),
-        (facts(FORWARDED, records=(CONTENT,), **CONTENT_HASH), {"sequencer": "99"}),
         (facts(RETRYING, queued=(QUEUED,)), {"at": at(300), "reason": "Fault: why"}),
         (facts(RETRYING, RETRIED), {"execution": RETRIED.arn, "at": at(6)}),
         (facts(execution("it", event(A), "Parked")), {"reason": "Fault: why"}),
@@ -274,9 +270,6 @@ BY_LINE = answered("Processed")
         (facts(outputs=(made_of(B),), **FIRST_WINS), "unknown"),
         # uncoordinated promises nothing, and its stale output is named.
         (facts(execution("a", event(A, "old")), B_DONE, **OLD_OUTPUT, **UNORDERED), "wrong"),
-        # content-hash has no outputs.
-        (facts(RETRYING, **CONTENT_HASH), "pending"),
-        (facts(FORWARDED, records=(CONTENT,), **CONTENT_HASH), "right"),
         # What the stack does not have is not called right.
         (facts(source=None), "none", "There is no such object"),
         (facts(source=None, **FIRST_WINS), "none", "There is no such object"),

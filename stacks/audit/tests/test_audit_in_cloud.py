@@ -211,7 +211,6 @@ def test_what_is_listed_is_as_narrow_as_the_stacks_prefix_and_the_audits(
 @pytest.mark.parametrize(
     ("given", "prefix", "said"),
     [
-        ({"Policy": "content-hash"}, "", "nothing to audit"),
         ({"RetryHours": "0"}, "", "needs the retry"),
         ({}, "pictures", "ends with a slash"),
     ],

@@ -185,9 +185,6 @@ def test_keys_that_the_rule_does_not_match_are_skipped(
     adapter.parameters |= {"KeyPrefix": prefix, "KeySuffix": suffix}
     assert adapter.handle(sqs_batch(notification(*ALL_KINDS[:2]))) == []
     assert adapter.started_keys() == keys
-    adapter.parameters["Policy"] = "content-hash"  # which takes each event
-    assert adapter.handle(sqs_batch(notification(*ALL_KINDS))) == []
-    assert len(adapter.started_keys()) == len(keys) + len(ADAPTED)
 
 
 def test_a_folder_of_the_console_is_skipped_and_counted(adapter: Adapter) -> None:
@@ -195,9 +192,6 @@ def test_a_folder_of_the_console_is_skipped_and_counted(adapter: Adapter) -> Non
     assert adapter.handle(sqs_batch(notification(folder, record("videos/"), empty))) == []
     assert adapter.started_keys() == ["videos/", "x.png"]
     assert adapter.lines()[-1]["RecordsSkipped"] == [1.0]
-    adapter.parameters["Policy"] = "content-hash"
-    assert adapter.handle(sqs_batch(notification(folder))) == []
-    assert adapter.started_keys()[2:] == ["photos/"]
 
 
 def test_the_schedule_uses_both_queues_and_fails_if_it_cannot(adapter: Adapter) -> None:

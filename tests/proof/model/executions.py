@@ -22,7 +22,7 @@ from tests.proof.model.engine import (
     service_of,
 )
 from tests.proof.model.healing import retried
-from tests.proof.model.promise import Promise
+from tests.proof.model.promise import ODD, Promise
 from tests.proof.model.state import (
     ACTED,
     RECORDED,
@@ -335,7 +335,7 @@ class Executions:
 
     def _call_function(self, state: State, run: Run) -> Iterator[Move]:
         """Take one S3 call of a run's function, or give its result to the execution."""
-        next_call = self._promise.call(self._event(run), run.answers)
+        next_call = self._engine.call(self._event(run), run.answers)
         who = run.execution
         if isinstance(next_call, S3Call):
             for label, after, answer, problem in self._answers(state, next_call):
@@ -351,7 +351,7 @@ class Executions:
         if not state.faults:
             return
         fewer = state.spend("faults")
-        for payload in self._promise.odd if self._scenario.odd else ():
+        for payload in ODD if self._scenario.odd else ():
             step = self._step(fewer, run, None, json.dumps({"Payload": payload}))
             yield self._go(fewer, run, step, f"{who}: answers {json.dumps(payload)}", None)
         if self._engine.attempts(run.state, "States.Timeout")[1]:
@@ -380,7 +380,7 @@ class Executions:
             each._replace(may_stop=each.may_stop and (may_stop or each.event != event))
             for each in state.orphans
         }
-        if isinstance(self._promise.call(event, run.answers), S3Call):
+        if isinstance(self._engine.call(event, run.answers), S3Call):
             left.add(Orphan(event, run.answers, may_stop))
         return state.with_orphans(left)
 
@@ -392,12 +392,12 @@ class Executions:
 
     def _call_orphan(self, state: State, orphan: Orphan) -> Iterator[Move]:
         state = state._replace(orphans=less(state.orphans, orphan))
-        next_call = self._promise.call(orphan.event, orphan.answers)
+        next_call = self._engine.call(orphan.event, orphan.answers)
         assert isinstance(next_call, S3Call)
         for label, after, answer, problem in self._answers(state, next_call):
             may_stop = orphan.may_stop and not answer.owes
             answered = Orphan(orphan.event, (*orphan.answers, answer), may_stop)
-            if isinstance(self._promise.call(answered.event, answered.answers), S3Call):
+            if isinstance(self._engine.call(answered.event, answered.answers), S3Call):
                 after = after.with_orphans({*after.orphans, answered})  # noqa: PLW2901
             sequencer = read(orphan.event)["detail"]["object"]["sequencer"]
             yield f"orphan of {sequencer.lstrip('0')[:2]}: {label}", after, problem

@@ -123,7 +123,7 @@ class Explorer(Executions):
 
     def _commutes(self, state: State, event: str, works: Run | Orphan) -> bool:
         """Tell whether the next step of a function commutes with all other steps."""
-        next_call = self._promise.call(event, works.answers)
+        next_call = self._engine.call(event, works.answers)
         if not isinstance(next_call, S3Call):
             return True
         return "source" in next_call.operation and state.happened == self._scenario.last

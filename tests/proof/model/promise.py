@@ -3,10 +3,11 @@
 import json
 from typing import Any, ClassVar
 
-from tests.proof.model.engine import Called, Engine, S3Answer, StepResult, is_sender, read
+from tests.proof.model.engine import Engine, StepResult, is_sender, read
 from tests.proof.model.scenario import Scenario
 from tests.proof.model.state import SENT, Run, State, Stored, attribute
 
+CLAIM = "Claim Key"
 REFUSED = "DynamoDB.ConditionalCheckFailedException"
 # Answers that are not in the function's contract.
 ODD: tuple[Any, ...] = (
@@ -27,9 +28,7 @@ class Promise:
     """
 
     definition: ClassVar[str]
-    odd: ClassVar[tuple[Any, ...]] = ODD
     done: ClassVar[str] = "Release Lock"  # marks the event as done
-    claim: ClassVar[str] = "Claim Key"
     # The attribute that says, as text, until when a record counts; without one, it counts for ever.
     until: ClassVar[str] = ""
     waiting: ClassVar[str] = ""  # the Task before a Wait, if there is one
@@ -38,9 +37,6 @@ class Promise:
     def __init__(self, engine: Engine, scenario: Scenario) -> None:
         self.engine = engine
         self.scenario = scenario
-
-    def call(self, event: str, answers: tuple[S3Answer, ...]) -> Called:
-        return self.engine.call(event, answers)
 
     # The records
 
@@ -89,7 +85,7 @@ class Promise:
         if run.state == "Break Lock":
             return self._breaks(state, run, item, step)
         before, after = attribute(item, "lock_token"), attribute(step.item, "lock_token")
-        if run.state != self.claim:
+        if run.state != CLAIM:
             is_other = before is not None and not run.owns(before) and after != before
             who = run.execution
             return f"I3: {who} releases or renews another execution's lock" if is_other else None
@@ -115,7 +111,7 @@ class Promise:
             works = holder.state in self.holding and holder.owns(watched["lock_token"])
             if works and step.item != item and watched["lock_token"] not in state.broken:
                 return f"I5: {holder.execution} loses its lock while it works"
-        if step.following == self.claim and attribute(step.item, "lock_token"):
+        if step.following == CLAIM and attribute(step.item, "lock_token"):
             return f"I5: {run.execution} has broken a lock that is still there"
         return None
 
@@ -173,7 +169,7 @@ class Promise:
 
     def is_fault(self, state: State, run: Run, reason: str | None) -> bool:
         """Tell whether an event is retried for a true reason."""
-        if reason in {"KeyLocked", "ContentLocked"}:
+        if reason == "KeyLocked":
             # There was another run that this one may have waited for in vain.
             several = len(self.scenario.events) > 1
             died = state.crashes < self.scenario.crashes or self.is_restarted(state)

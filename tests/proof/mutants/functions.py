@@ -24,7 +24,6 @@ from tests.proof.mutants.harness import CODE, UNCHANGED, Mutant
 UNIT = "tests/unit/test_"
 TESTED_BY = {
     "adapt_records": ["stacks/records/tests/test_adapt_records.py"],
-    "canonical_hash": [f"{UNIT}canonical_hash.py"],
     "heal_keys": [f"{UNIT}heal_keys.py"],
     "inorder_fence": [
         f"{UNIT}vectors.py::test_the_fence_makes_the_calls_and_gives_the_answer",

@@ -68,14 +68,12 @@ class Cloud:
         self.executions: list[Execution] = []
         self.running = 0
         self.parked: list[Json] = []
-        # How often content-hash has forwarded the event of each sequencer.
-        self.forwarded: Counter[str] = Counter()
         # When an event arrived, and when it was finished, by sequencer.
         self.arrived: dict[str, float] = {}
         self.finished: dict[str, float] = {}
         self._numbers = count(1)
         self._limit = Limit(settings.concurrency)
-        self._functions = self._make_functions()
+        self._function = self._make_function()
         self._start_retries()
         clock.env.process(self._sweep())
 
@@ -127,8 +125,7 @@ class Cloud:
     def call(self, resource: str, parameters: Json, seconds: float) -> Steps:
         service, operation = resource.rsplit(":", 2)[1:]
         if service == "lambda":
-            function = self._functions[parameters["FunctionName"]]
-            return function.invoke(parameters["Payload"], seconds)
+            return self._function.invoke(parameters["Payload"], seconds)
         action: Callable[[Json], Any] = {
             "dynamodb": lambda parameters: self.table.call(operation, parameters),
             "sqs": self._send,
@@ -150,48 +147,29 @@ class Cloud:
 
     def _put_events(self, parameters: Json) -> None:
         [entry] = parameters["Entries"]
-        if entry["EventBusName"] == "${UniqueEventsBusName}":
-            self.forwarded[sequencer_of(entry["Detail"])] += 1
-        elif entry["EventBusName"] == "${RetryEventsBusName}":  # a recipe has the default bus
+        if entry["EventBusName"] == "${RetryEventsBusName}":  # a recipe has the default bus
             body = json.dumps(entry["Detail"])
             self.clock.count("by EventBridge")
             self.bus.deliver("sqs", lambda: self.retries.send(body))
 
     # The functions
 
-    def _make_functions(self) -> dict[str, Function]:
-        clock, settings = self.clock, self.settings
+    def _make_function(self) -> Function:
+        clock, poison = self.clock, self.settings.poison
         fences = load("inorder_fence/fenced_output.py", {}, {})
-        hashes = load("canonical_hash/app.py", {}, _environment("CanonicalHashFunction"))
-        time = SimpleNamespace(time=clock.time, sleep=clock.sleep)
-        fences.time = hashes.time = time  # type: ignore[attr-defined]
+        fences.time = SimpleNamespace(time=clock.time, sleep=clock.sleep)  # type: ignore[attr-defined]
         result = SimpleNamespace(content=b"", content_type="")
         fence = fences.Fence(self.objects, "output", 1, lambda _: result, True)
         days = DEFAULTS["RecordRetentionDays"]
-        answers: dict[str, Callable[[Json], Json]] = {
-            "InvertImageFunction": lambda payload: fence.answer(payload, days),
-            "CanonicalHashFunction": lambda payload: hashes.handler(payload, None),
-        }
 
-        def failing_for_poison(answer: Callable[[Json], Json]) -> Callable[[Json], Json]:
-            def answer_or_fail(payload: Json) -> Json:
-                event = payload.get("event") or payload["detail"]
-                if event["detail"]["object"]["key"] in settings.poison:
-                    raise ValueError("This object always fails.")
-                return answer(payload)
+        def answer_or_fail(payload: Json) -> Json:
+            if payload["event"]["detail"]["object"]["key"] in poison:
+                raise ValueError("This object always fails.")
+            answer: Json = fence.answer(payload, days)
+            return answer
 
-            return answer_or_fail
-
-        return {
-            f"${{{name}Arn}}": Function(
-                clock,
-                failing_for_poison(answer),
-                settings.seconds,
-                RESOURCES[name]["Timeout"],
-                self._limit,
-            )
-            for name, answer in answers.items()
-        }
+        timeout = RESOURCES["InvertImageFunction"]["Timeout"]
+        return Function(clock, answer_or_fail, self.settings.seconds, timeout, self._limit)
 
     def _start_retries(self) -> None:
         settings, messages = self.settings, dict[str, QueuedMessage]()
@@ -297,6 +275,5 @@ def _environment(function: str, **others: float) -> dict[str, str]:
 
 
 def sequencer_of(event: Json) -> str:
-    """Give the sequencer of an event, or of its detail."""
-    sequencer: str = event.get("detail", event)["object"]["sequencer"]
+    sequencer: str = event["detail"]["object"]["sequencer"]
     return sequencer

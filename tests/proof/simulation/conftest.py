@@ -1,11 +1,11 @@
 """What the tests of bursts and outages share: a workload, and the promise."""
 
 import random
-from collections import Counter, defaultdict
+from collections import defaultdict
 
 from tests.proof.simulation.cloud import Cloud, Settings, sequencer_of
 
-POLICIES = ["latest-wins", "every-version", "first-wins", "content-hash"]
+POLICIES = ["latest-wins", "every-version", "first-wins"]
 DAY = 86_400.0
 
 
@@ -42,11 +42,8 @@ def assert_promise(cloud: Cloud, *, first_wins_twice: bool = False, may_drop: bo
     """
     assert cloud.parked == []
     policy, written = cloud.settings.policy, cloud.objects.written
-    if not may_drop or policy in {"every-version", "content-hash"}:
+    if not may_drop or policy == "every-version":
         assert set(cloud.finished) == set(cloud.arrived)
-    if policy == "content-hash":
-        assert cloud.forwarded == Counter(dict.fromkeys(cloud.arrived, 1))
-        return
     assert set(written.values()) == {1}
     events: dict[str, set[str]] = defaultdict(set)
     for each in cloud.executions:

@@ -26,7 +26,6 @@ EVERYONE = {"Processed", "Superseded", "Duplicate", "Retrying"}
         ("latest-wins", True, 5),  # with the function that retries, as in a small account
         ("every-version", False, 20),
         ("first-wins", False, 5),
-        ("content-hash", False, 5),
     ],
 )
 def test_many_uploads_at_once_need_little_more_time_than_the_function_and_few_calls_of_the_table(

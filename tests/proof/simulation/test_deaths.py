@@ -18,7 +18,7 @@ from tests.proof.simulation.machine import Execution
 RUNS, RUNS_AT_NIGHT = 200, 2_000
 SEEDS = range(RUNS_AT_NIGHT if os.environ.get("MODEL") else RUNS)
 DEATHS = 3  # of one event
-EACH = {policy.name for policy in policies() if policy.keeps == "each" or policy.fence is None}
+EACH = {policy.name for policy in policies() if policy.keeps == "each"}
 
 
 class Campaign:
@@ -63,7 +63,7 @@ class Campaign:
         cloud = self.cloud
         cloud.run_until_quiet(4 * DAY)
         written = {sequencer for _, sequencer in cloud.objects.written}
-        done = {*cloud.finished, *cloud.forwarded} | written
+        done = {*cloud.finished} | written
         for events in self.events.values():
             # An older event may have died, or may have been dropped, because a newer one came.
             for event in events if {*self.policies} <= EACH else [max(events)]:

@@ -17,7 +17,7 @@ import pytest
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
 from tests.conftest import picture
-from tests.policies.table import EXECUTION, RESPONSES, Effect, Row
+from tests.policies.table import CREATED, EXECUTION, RESPONSES, Effect, Row
 from tests.policies.tables import STATES, TABLES
 from tests.proof.simulation.clock import Clock, ServiceError
 from tests.proof.simulation.cloud import Cloud, Settings
@@ -28,14 +28,14 @@ from tests.support.in_process import TABLE, InProcess, Throttled, import_anew
 from tests.unit.test_retry_events import NOW, Retries
 
 
-def context_of(policy: str, event: Any = None) -> Context:
-    given = TABLES[policy].event if event is None else event
+def context_of(event: Any = None) -> Context:
+    given = CREATED if event is None else event
     return Context(Execution(EXECUTION, given, 0), Clock(0), "test")
 
 
 def taken(policy: str, case: Row | Effect) -> tuple[str | None, Any]:
     """Take a state: what follows it, and its output."""
-    state, context = STATES[policy][case.state], context_of(policy, case.event)
+    state, context = STATES[policy][case.state], context_of(case.event)
     compiled = CompiledState(state)
     if state["Type"] != "Task":
         return compiled.passed(case.input, context)
@@ -58,7 +58,7 @@ def test_each_state_does_what_the_table_says(policy: str) -> None:
 def test_each_write_changes_only_the_records_that_it_may(policy: str) -> None:
     for write in TABLES[policy].writes:
         state, table, is_refused = STATES[policy][write.state], Table(Clock(0)), False
-        request = CompiledState(state).parameters(TABLES[policy].data, context_of(policy))
+        request = CompiledState(state).parameters(TABLES[policy].data, context_of())
         key = request.get("Key") or {"id": request["Item"]["id"]}
         if write.before is not None:
             table.items[key["id"]["S"]] = key | typed(TypeSerializer().serialize, write.before)

@@ -67,8 +67,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     Raises
     ------
     NotAuditable
-        The stack's policy writes no outputs, the audit repairs and the stack retries nothing, or a
-        Distributed Map cannot list what is asked for.
+        The audit repairs and the stack retries nothing, or a Distributed Map cannot list what is
+        asked for.
     """
     metrics.add_metric(name="WrongOutputs", unit=MetricUnit.Count, value=0)
     stack = description.main_stack()
@@ -119,9 +119,6 @@ def _check_place(bucket: str, account: str) -> None:
 
 def _scope(stack: MainStack) -> Scope:
     facts = stack.facts
-    if "keeps" not in facts:
-        policy = stack.parameters["Policy"]
-        raise NotAuditable(f"The policy {policy} writes no outputs, so there is nothing to audit.")
     return Scope(
         bucket=stack.outputs["InputBucketName"],
         output_bucket=stack.outputs["OutputBucketName"],

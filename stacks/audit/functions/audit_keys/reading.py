@@ -150,7 +150,7 @@ class Reader:
         if is_wrong and (sequencer := record.get("sequencer")):
             described = {"key": subject.key, "sequencer": sequencer, "version-id": version}
             event = {"detail": {"bucket": {"name": self.scope.bucket}, "object": described}}
-            retries = self._item(retry_id({"event": event}))
+            retries = self._item(retry_id(event))
         return Reading(subject, record, output, source, retries=retries)
 
     def _event(self, subject: Subject) -> ObjectEvent:

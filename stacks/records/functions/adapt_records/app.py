@@ -138,8 +138,6 @@ def _is_wanted(event: dict[str, Any], stack: MainStack) -> bool:
     The console's *Create folder* makes an object of no bytes whose key ends in ``/``:
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-folders.html
     """
-    if "fence" not in stack.facts:  # such a policy takes each event, of any source
-        return True
     described = event["detail"]["object"]
     key = described["key"]
     if key.endswith("/") and described.get("size") == 0:
