@@ -7,7 +7,7 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: help install demo up down test check states prove model mutants sfn-local test-sfn-local test-node-engine test-aws bench bench-full bench-bursts lint checkov format build fence wheels package deploy companion lock clean
+.PHONY: help install demo up down test check states prove model mutants sfn-local test-sfn-local test-node-engine test-aws bench bench-full bench-bursts lint checkov format build fence wheels package deploy lock clean
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,7 +38,7 @@ down: install ## Stop it again
 # The tests of the web page get a browser. Without one, the last line says why they did not run, and CI fails.
 PYTEST = $(BIN)/python -m pytest --maxfail 10
 QUICK = tests/unit tests/template tests/policies --ignore tests/policies/test_states.py
-SLOW = tests/console tests/proof tests/stack tests/first_hour stacks
+SLOW = tests/console tests/proof tests/stack tests/first_hour
 PAGE = tests/console/test_views.py
 
 test: install ## Run the tests, the quick ones first: make test [NIGHT=1], which runs them in full
@@ -112,7 +112,7 @@ lint: install check ## Check code, types, ASL and template
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/oxlint --deny correctness --allow no-control-regex --ignore-pattern inorder/console/page/vendor inorder/console/page examples/typescript tests/policies
-	@for template in template.yaml $(wildcard stacks/*/template.yaml examples/*.yaml examples/*/template.yaml); do \
+	@for template in template.yaml $(wildcard examples/*.yaml examples/*/template.yaml); do \
 	AWS_DEFAULT_REGION=us-east-1 $(BIN)/sam validate --lint --template-file $$template || exit 1; done
 
 # checkov wants other versions of boto3 and networkx than the project, so it has an environment of its own, of what there was at that date.
@@ -154,18 +154,9 @@ package: build ## Write out/packaged.yaml, with its artifacts in a bucket, for o
 deploy: build ## Deploy to AWS, as samconfig.toml says
 	$(BIN)/sam deploy
 
-# SAM looks for samconfig.toml beside the template.
-COMPANION = --config-file "$(CURDIR)/samconfig.toml" --config-env companion --template-file
-
-companion: install ## Deploy a stack beside another one: make companion NAME=audit|monitoring|records [STACK=inorder] [PARAMETERS="AuditHours=24"]
-	@test -f "stacks/$(NAME)/template.yaml" || { echo "Say which: make companion NAME=audit, monitoring or records" >&2; exit 1; }
-	$(BIN)/sam build $(COMPANION) "stacks/$(NAME)/template.yaml" --build-dir ".aws-sam/$(NAME)"
-	$(BIN)/sam deploy $(COMPANION) ".aws-sam/$(NAME)/template.yaml" --stack-name "$(or $(STACK),inorder)-$(NAME)" --parameter-overrides "StackName=$(or $(STACK),inorder)" $(PARAMETERS)
-
 lock: install ## Update the locked versions, and check what the tests use of moto and ministack beside their interfaces
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-emit-package inorder-fence --extra console --extra local --group dev pyproject.toml --output-file requirements.txt
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.13 --python-platform aarch64-manylinux_2_34 --generate-hashes --no-header --group pyproject.toml:functions --constraint requirements.txt --output-file functions/requirements.txt
-	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.13 --python-platform aarch64-manylinux_2_34 --generate-hashes --no-header --group pyproject.toml:stacks --constraint requirements.txt --output-file stacks/requirements.txt
 	@$(MAKE) --no-print-directory install
 	@$(BIN)/python -m pytest -q tests/unit/test_private_parts.py
 

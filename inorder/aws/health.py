@@ -10,7 +10,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from inorder.aws import retrying
-from inorder.aws.stack import Connection, Described, companions
+from inorder.aws.stack import Connection, Described
 from inorder.model import policies
 from inorder.story.parts import counted, span
 
@@ -34,17 +34,11 @@ Checks = Iterator[Check]
 
 
 class Deployment:
-    """A stack and its companions, with what several checks read of them."""
+    """A stack, with what several checks read of it."""
 
     def __init__(self, aws: Connection) -> None:
         self.aws, self.stack = aws, aws.stack
-        self.main, self.companions = (
-            Described(aws.client("cloudformation"), aws.stack.name),
-            companions(aws),
-        )
-        # No logical ID is in two of the templates.
-        stacks = (self.main, *self.companions.values())
-        self.resources = {name: each for stack in stacks for name, each in stack.resources.items()}
+        self.resources = Described(aws.client("cloudformation"), aws.stack.name).resources
 
     @cached_property
     def machine(self) -> dict[str, Any]:
@@ -208,7 +202,6 @@ def _queues(deployment: Deployment) -> Checks:
     reads = {
         "ParkedEventsQueue": "inorder parked lists them",
         "UndeliveredEventsQueue": "inorder undelivered lists them",
-        "UnadaptedRecordsQueue": "read them: these are no notifications of S3",
     }
     is_empty = True
     for name, remedy in reads.items():
@@ -272,26 +265,6 @@ def _alarms(deployment: Deployment) -> Checks:
     )
 
 
-def _companions(deployment: Deployment) -> Checks:
-    """Compare what each companion was deployed with to what the stack has now."""
-    main, name = deployment.main, deployment.stack.name
-    given = {"StackName": name, "KmsKeyArn": main.parameters.get("KmsKeyArn", "")}
-    expected = {**main.outputs, **given}
-    for kind, stack in deployment.companions.items():
-        found = {**stack.outputs, **stack.parameters}
-        different = [each for each in expected if each in found and found[each] != expected[each]]
-        for each in different:
-            parameter = f' PARAMETERS="{each}={expected[each]}"' if each in given else ""
-            yield Check(
-                WRONG,
-                f"The companion {kind} has the {each} {found[each] or '(none)'},"
-                f" and the stack {expected[each] or '(none)'}.",
-                f"make companion NAME={kind} STACK={name}{parameter}",
-            )
-        if not different:
-            yield Check(RIGHT, f"The companion {kind} fits the stack.")
-
-
 def _change(deployment: Deployment, policy: str) -> Checks:
     """Check what must be done before a change of policy: docs/policies.md, 'Switch policies'."""
     parameters, new = deployment.stack.parameters, policies.policy(policy)
@@ -335,5 +308,5 @@ def _change(deployment: Deployment, policy: str) -> Checks:
 
 CHECKS: tuple[Callable[[Deployment], Checks], ...] = (
     *(_bucket, _output_bucket, _rules, _keys, _function, _permissions, _concurrency),
-    *(_queues, _retries, _alarms, _companions),
+    *(_queues, _retries, _alarms),
 )

@@ -1,4 +1,4 @@
-"""A stack of template.yaml, and its companions: to deploy one, and to find what is deployed."""
+"""A stack of template.yaml: to deploy one, and to find what is deployed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import ClientError, NoRegionError
+from botocore.exceptions import NoRegionError
 
 from inorder import PROJECT
 from inorder.asl.definition import EXPRESS_SECONDS
@@ -25,7 +25,6 @@ from inorder.errors import Failure
 if TYPE_CHECKING:
     from inorder.local_aws import LocalAws  # which needs an extra
 
-COMPANIONS = ("audit", "monitoring", "records")  # each ends the name of a stack
 CONNECTIONS = 32  # of a client, at a time
 
 
@@ -204,19 +203,3 @@ class Connection:
             except ValueError as error:
                 raise Failure(str(error)) from None
             return self._clients[name]
-
-
-def companion(aws: Connection, name: str) -> Described | None:
-    """Describe a companion; None if it is not deployed."""
-    try:
-        return Described(aws.client("cloudformation"), f"{aws.stack.name}-{name}")
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "ValidationError":
-            raise
-        return None
-
-
-def companions(aws: Connection) -> dict[str, Described]:
-    """Describe the companions that are deployed."""
-    found = {name: companion(aws, name) for name in COMPANIONS}
-    return {name: each for name, each in found.items() if each}

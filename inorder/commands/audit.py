@@ -8,8 +8,8 @@ import click
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from audit_keys.comparing import REPAIRABLE, Verdict
-from inorder.aws.audit import GRACE_SECONDS, Audit, Report
+from inorder.audit.audit import GRACE_SECONDS, Audit, Report
+from inorder.audit.comparing import REPAIRABLE, Verdict
 from inorder.aws.stack import Connection
 from inorder.commands.terminal import deployed, printable, say
 from inorder.model.execution import to_json

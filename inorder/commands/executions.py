@@ -13,8 +13,8 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from audit_keys.repairing import repaired_at
 from inorder.asl.definition import EXPRESS_SECONDS
+from inorder.audit.repairing import repaired_at
 from inorder.aws.executions import StateMachine, wait_until
 from inorder.aws.inspection import Gathering, machine_of
 from inorder.aws.stack import Connection

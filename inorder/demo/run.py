@@ -13,10 +13,10 @@ from pathlib import Path
 from PIL import Image
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from audit_keys.comparing import REPAIRABLE
 from inorder import local_aws
 from inorder.asl.definition import EXPRESS_SECONDS
-from inorder.aws.audit import Audit
+from inorder.audit.audit import Audit
+from inorder.audit.comparing import REPAIRABLE
 from inorder.aws.executions import LocalStateMachine, wait_until
 from inorder.aws.stack import Connection, deploy, read_object
 from inorder.console import saved

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
-from audit_keys.repairing import repaired_at
 from inorder.asl.definition import EXPRESS_SECONDS
+from inorder.audit.repairing import repaired_at
 from inorder.model.outcomes import STARTED_NAME
 from inorder_fence.records import key_in, object_key_of, s3_object
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from audit_keys.comparing import Scope, Verdict, compare
+from inorder.audit.comparing import Scope, Verdict, compare
 from inorder.model.outcomes import DONE, FINISHED, RETRYING
 from inorder.story.parts import (
     Event,

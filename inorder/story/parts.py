@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import cmp_to_key
 from typing import Any, Literal
 
-from audit_keys.repairing import repaired_at
+from inorder.audit.repairing import repaired_at
 from inorder.model.execution import Execution
 from inorder_fence.fenced_output import OutputState, compare_sequencers
 

@@ -11,11 +11,11 @@ from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from audit_keys.comparing import WRONG, Verdict
 from inorder import local_aws
 from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.asl.lease import lease_numbers
-from inorder.aws.audit import Audit
+from inorder.audit.audit import Audit
+from inorder.audit.comparing import WRONG, Verdict
 from inorder.aws.executions import LocalStateMachine, wait_until
 from inorder.aws.stack import Connection
 from inorder.console import saved

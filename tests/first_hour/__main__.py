@@ -23,13 +23,13 @@ from tests.first_hour.trial import NAME, Trial
 MODULES = before, deliveries, faults, tools  # the questions are asked in this order
 LOCAL_WAIT_SCALE = 0.12
 ANNOUNCEMENT = """\
-This deploys a stack of a random name with its companions, asks {number} questions of it, and
+This deploys a stack of a random name, asks {number} questions of it, and
 removes it again, in about an hour. It costs less than two dollars: a KMS key for a week (0.25),
 logs, and a few thousand executions. Ctrl-C stops it at any time: what it has made is removed.
 
 It needs permissions to create, use and delete CloudFormation stacks with their IAM roles and
-policies, S3 buckets, DynamoDB tables, SQS queues, SNS topics, Lambda functions, state machines,
-EventBridge rules and buses, log groups, alarms, a dashboard and a KMS key; and states:TestState,
+policies, S3 buckets, DynamoDB tables, SQS queues, Lambda functions, state machines,
+EventBridge rules and buses, log groups, alarms and a KMS key; and states:TestState,
 states:ValidateStateMachineDefinition, servicequotas:GetServiceQuota and
 servicequotas:GetAWSDefaultServiceQuota. Those of an administrator of a test account are simplest.
 SAM's own bucket (aws-sam-cli-managed-default) stays.

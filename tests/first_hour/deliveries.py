@@ -16,7 +16,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from inorder import PROJECT
-from inorder.aws.audit import Audit
+from inorder.audit.audit import Audit
 from inorder.demo.pictures import SLOW_EVERY, PicturePair, own_pairs
 from inorder.demo.run import GAP_SECONDS, UNCOORDINATED, shows
 from inorder.errors import Failure

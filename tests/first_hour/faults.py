@@ -7,7 +7,6 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from inorder.aws.stack import Described
 from inorder_fence.records import object_key_of
 from tests.conftest import picture
 from tests.first_hour.deliveries import PATIENCE, RED, event_of, outcome
@@ -102,11 +101,10 @@ def message(trial: Trial, url: str, part: str) -> str:
 
 
 @question(
-    "Do messages of a rule of the bus, of functions and of SNS reach the encrypted queues?",
+    "Do messages of a rule of the bus, and of functions, reach the queues?",
     "All of them. The questions before have those of state machines and of a sweep's retries.",
 )
 def queues(trial: Trial) -> Answer:
-    records = Described(trial.client("cloudformation"), f"{trial.name}-records").outputs
     # By the bus to the retry queue, whose function parks it.
     report = {"reason": {"Error": "FromTheBus", "rejected": True}, "event": {"from": "bus"}}
     entry = {"EventBusName": f"{trial.name}-retry-events", "Source": "inorder"}
@@ -116,15 +114,8 @@ def queues(trial: Trial) -> Answer:
     record = {"id": "by-hand/no-event", "in_progress_since": "2026-01-01T00:00:00+00:00"}
     trial.aws.table.put_item(Item=record | {"status": "IN_PROGRESS"})
     trial.client("lambda").invoke(FunctionName=trial.resources["HealKeysFunction"])
-    # By SNS to the queue of records, whose function passes on what is no record.
-    queue = {"QueueUrl": records["RecordsQueueUrl"], "AttributeNames": ["QueueArn"]}
-    arn = trial.client("sqs").get_queue_attributes(**queue)["Attributes"]["QueueArn"]
-    topic = trial.work["RecordsSourceArns"]
-    trial.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
-    trial.client("sns").publish(TopicArn=topic, Message="FromTheTopic")
     for part in ("FromTheBus", "NoEvent"):
         message(trial, trial.stack.parked_events_queue_url, part)
-    message(trial, records["UnadaptedRecordsQueueUrl"], "FromTheTopic")
     return seen(True, "all have come")
 
 

@@ -33,8 +33,7 @@ IN_PART = ("concurrency", "conditions", "dead-holder", "parked", "why")
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the companions out, and wait for a moment only."""
-    monkeypatch.setattr(trial, "COMPANIONS", ())
+    """Wait for a moment only."""
     for module in (deliveries, faults, tools):
         monkeypatch.setattr(module, "PATIENCE", 20)
 

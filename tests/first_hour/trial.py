@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
@@ -21,7 +20,7 @@ from botocore.exceptions import ClientError, WaiterError
 
 from inorder import PROJECT
 from inorder.aws.executions import wait_until
-from inorder.aws.stack import COMPANIONS, Connection, Described, Stack, read_object, sam_deploy
+from inorder.aws.stack import Connection, Described, Stack, read_object, sam_deploy
 from inorder.errors import Failure
 from inorder.local_aws import LocalAws
 from inorder_fence.fenced_output import output_key
@@ -34,7 +33,7 @@ Removal = tuple[str, Callable[[], Any]]  # what it removes, and how
 
 
 class Trial:
-    """A stack and its companions, in the account of the environment or on a local AWS.
+    """A stack, in the account of the environment or on a local AWS.
 
     All that it makes has a name that begins with the stack's, and is found by that to be removed.
     """
@@ -75,18 +74,11 @@ class Trial:
     # Deploying
 
     def deploy(self) -> None:
-        """Deploy a KMS key, the stack with everything switched on, and its companions."""
+        """Deploy a KMS key, the stack with everything switched on."""
         self.is_deployed = False
         self.work = self.create("work", WORK_TEMPLATE)
         key = {"KmsKeyArn": self.work["KmsKeyArn"]}
         self._timed("main", partial(self.deploy_main, **key))
-        with ThreadPoolExecutor(1 if self.local else len(COMPANIONS)) as pool:
-            done = [
-                pool.submit(self._timed, each, partial(self._deploy_companion, each, **key))
-                for each in COMPANIONS
-            ]
-        for each in done:
-            each.result()  # raises what it raised
         self.is_deployed = True
 
     def _timed(self, name: str, deploy: Callable[[], None]) -> None:
@@ -106,18 +98,6 @@ class Trial:
             given = [f'{name}="{value}"' for name, value in self._given.items()]
             self.command(*sam, "--parameter-overrides", *given)
         self.aws = Connection(self.name, self.local)
-
-    def _deploy_companion(self, name: str, **parameters: str) -> None:
-        # SAM leaves out those that a template does not have.
-        parameters |= self.work
-        if self.local:
-            template = PROJECT / "stacks" / name / "template.yaml"
-            given = {"StackName": self.name, **parameters}
-            sam_deploy(self.local, f"{self.name}-{name}", given, template)
-        else:
-            told = " ".join(f"{key}={value}" for key, value in parameters.items())
-            variables = f"NAME={name}", f"STACK={self.name}", f"PARAMETERS={told}"
-            self.command("make", "companion", *variables)
 
     def create(self, name: str, template: Path) -> dict[str, str]:
         """Create a stack of a template without code, and give its outputs."""

@@ -3,7 +3,6 @@
 import copy
 import json
 from typing import Any
-from urllib.parse import quote_plus
 
 from inorder import PROJECT
 
@@ -91,17 +90,6 @@ def without(event: dict[str, Any], path: str) -> dict[str, Any]:
     *parents, last = path.split(".")
     del _inside(made, parents)[last]
     return made
-
-
-def record(key: str, name: str = "ObjectCreated:Put") -> dict[str, Any]:
-    """Build a record of an S3 notification, in which the key is URL-encoded."""
-    template = shipped("s3-notification")["Records"][0] | {"eventName": name}
-    return changed(template, "s3.object.key", quote_plus(key, safe="/"))
-
-
-def notification(*records: Any) -> str:
-    """Build the message in which S3 sends records."""
-    return json.dumps({"Records": records})
 
 
 def sqs_batch(*bodies: str) -> dict[str, Any]:

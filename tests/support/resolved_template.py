@@ -149,9 +149,6 @@ class _Resolver:
     def _or(self, argument: list[Any]) -> bool:
         return any(self.resolve(argument))
 
-    def _getstackoutput(self, argument: Any) -> str:
-        return "{StackName}.{OutputName}".format(**self.resolve(argument))
-
     def _split(self, argument: list[Any]) -> list[str]:
         separator, text = argument
         return str(self.resolve(text)).split(separator)

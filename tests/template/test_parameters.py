@@ -220,13 +220,11 @@ def test_a_record_expires() -> None:
     assert Deployed()["KeyTable"]["TimeToLiveSpecification"] == expiry
 
 
-def alarms(**parameters: str) -> dict[str, Json]:
-    """List the alarms before a loss by the queues and functions that they watch."""
-    found = {}
-    for alarm in Deployed(**parameters).of(ALARM).values():
-        [dimension] = alarm["Dimensions"]
-        found[dimension["Value"].removesuffix(f".{dimension['Name']}")] = alarm
-    return found
+def watched(alarm: Json) -> str:
+    """Name the queue or the function that an alarm watches."""
+    [dimension] = alarm["Dimensions"]
+    name: str = dimension["Value"]
+    return name.removesuffix(f".{dimension['Name']}")
 
 
 def test_an_alarm_tells_that_a_message_is_old_or_that_a_function_fails() -> None:
@@ -234,7 +232,13 @@ def test_an_alarm_tells_that_a_message_is_old_or_that_a_function_fails() -> None
 
     https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html
     """
-    found, queues = alarms(), Deployed().of("SQS::Queue")
+    stack = Deployed()
+    found, queues = dict(stack.of(ALARM)), stack.of("SQS::Queue")
+    parked = found.pop("EventParkedAlarm")  # at once: a person must decide
+    assert (parked["MetricName"], parked["Threshold"]) == ("ApproximateNumberOfMessagesVisible", 1)
+    assert (parked["Period"] * parked["EvaluationPeriods"], parked["Statistic"]) == (300, "Maximum")
+    assert watched(parked) == "ParkedEventsQueue"
+    found = {watched(alarm): alarm for alarm in found.values()}
     functions = {"RetryEventsFunction", "HealKeysFunction"}
     assert found.keys() == queues.keys() | functions
     for name in functions:
@@ -249,10 +253,9 @@ def test_an_alarm_tells_that_a_message_is_old_or_that_a_function_fails() -> None
         assert queue["MessageRetentionPeriod"] - alarm["Threshold"] >= 4 * 86400
 
 
-@pytest.mark.parametrize("folder", ["", "stacks/audit/", "stacks/monitoring/", "stacks/records/"])
 @pytest.mark.parametrize(("topic", "told"), [("", None), (TOPIC, [TOPIC])])
-def test_an_alarm_reaches_the_topic(folder: str, topic: str, told: list[str] | None) -> None:
-    stack = Deployed(file=f"{folder}template.yaml", AlarmTopicArn=topic)
+def test_an_alarm_reaches_the_topic(topic: str, told: list[str] | None) -> None:
+    stack = Deployed(AlarmTopicArn=topic)
     assert {str(each.get("AlarmActions")) for each in stack.of(ALARM).values()} == {str(told)}
 
 

@@ -136,9 +136,7 @@ OF_RULES = {"ArnLike": {"aws:SourceArn": "arn:aws:events:us-east-1:123456789012:
 # another account can have the role:
 # https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html
 TRUST = {"lambda": None, "states": OF_ACCOUNT, "events": OF_ACCOUNT | OF_RULES}
-COMPANIONS = ("audit", "records")
-STACKS = ["template.yaml", *(f"stacks/{each}/template.yaml" for each in COMPANIONS)]
-PLACES = ("template.yaml", "stacks/*/template.yaml", "examples/*/template.yaml")
+PLACES = ("template.yaml", "examples/*/template.yaml")
 TEMPLATES = [str(each.relative_to(PROJECT)) for name in PLACES for each in PROJECT.glob(name)]
 
 
@@ -151,9 +149,8 @@ def test_a_role_trusts_one_service_for_what_this_account_has(file: str) -> None:
         assert trust.get("Condition") == TRUST[service.removesuffix(".amazonaws.com")]
 
 
-@pytest.mark.parametrize("file", STACKS)
-def test_a_role_only_allows_within_the_boundary_and_each_function_has_its_own(file: str) -> None:
-    stack = Deployed(file=file, KmsKeyArn=KEY, PermissionsBoundaryArn=BOUNDARY)
+def test_a_role_only_allows_within_the_boundary_and_each_function_has_its_own() -> None:
+    stack = Deployed(KmsKeyArn=KEY, PermissionsBoundaryArn=BOUNDARY)
     for name, role in stack.of("IAM::Role").items():
         assert "ManagedPolicyArns" not in role, name
         assert role["PermissionsBoundary"] == BOUNDARY, name
@@ -197,33 +194,19 @@ RULES = "arn:aws:events:us-east-1:123456789012:rule/*"
 # From any rule, and so from one that a deployment has deleted, while EventBridge still tries.
 OF_ANY_RULE = (EVENTBRIDGE, {"ArnLike": {"aws:SourceArn": RULES}})
 OF_RETRIES = (EVENTBRIDGE, {"ArnEquals": {"aws:SourceArn": "RetryEventsRule.Arn"}})
-SOURCES = ["arn:aws:s3:::one", "arn:aws:sns:us-east-1:123456789012:two"]
-NAMED = {"ArnEquals": {"aws:SourceArn": SOURCES}}
-OF_SOURCES = [("s3.amazonaws.com", OF_ACCOUNT | NAMED), ("sns.amazonaws.com", NAMED)]
-RECORDS, WITH_SOURCES = STACKS[-1], {"RecordsSourceArns": ",".join(SOURCES)}
 Senders = dict[str, list[tuple[str, Json]]]
-MAIN: Senders = {
+SENDERS: Senders = {  # who may send to each queue, beside the roles
     "ParkedEventsQueue": [],
     "UndeliveredEventsQueue": [OF_ANY_RULE],
     "RetryEventsQueue": [OF_RETRIES],
 }
 
 
-@pytest.mark.parametrize(
-    ("file", "given", "expected"),  # who may send to each queue, beside the roles
-    [
-        ("template.yaml", {}, MAIN),
-        (RECORDS, {}, {"RecordsQueue": [], "UnadaptedRecordsQueue": []}),
-        (RECORDS, WITH_SOURCES, {"RecordsQueue": OF_SOURCES, "UnadaptedRecordsQueue": []}),
-    ],
-)
-def test_a_queue_is_encrypted_and_accepts_messages_over_tls_of_named_senders_only(
-    file: str, given: dict[str, str], expected: Senders
-) -> None:
+def test_a_queue_is_encrypted_and_accepts_messages_over_tls_of_named_senders_only() -> None:
     """SQS is reported to refuse a statement with two resources; no linter tells."""
-    stack = Deployed(file=file, **given)
-    assert stack.of("SQS::Queue").keys() == expected.keys()
-    for name, senders in expected.items():
+    stack = Deployed()
+    assert stack.of("SQS::Queue").keys() == SENDERS.keys()
+    for name, senders in SENDERS.items():
         assert stack[name]["SqsManagedSseEnabled"] is True
         policy = stack[f"{name}Policy"]
         assert policy["Queues"] == [name]
@@ -238,13 +221,12 @@ def test_a_queue_is_encrypted_and_accepts_messages_over_tls_of_named_senders_onl
 HOLDS_DATA = ("S3::Bucket", "DynamoDB::Table", "SQS::Queue")
 
 
-@pytest.mark.parametrize("file", STACKS)
-def test_what_holds_data_outlives_the_stack(file: str) -> None:
+def test_what_holds_data_outlives_the_stack() -> None:
     """RetainExceptOnCreate keeps nothing of a stack whose creation failed.
 
     https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html
     """
-    stack = Deployed(file=file)
+    stack = Deployed()
     kept = {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"}
     for kind in HOLDS_DATA:
         for name in stack.of(kind):

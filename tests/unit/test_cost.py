@@ -52,7 +52,7 @@ def test_a_month_of_a_million_uncontended_events_is_the_one_computed_by_hand() -
             "CloudWatch: storage of logs": 21.1 * 0.15 * 14 / 30 * 0.03,
             "SQS: long polls of an idle queue": 5 * 30 * 86_400 / 20 / 1e6 * 0.40,
             "CloudWatch: metrics": 2 * 0.30,
-            "CloudWatch: alarms": 5 * 0.10,
+            "CloudWatch: alarms": 6 * 0.10,
         }
     )
 

@@ -21,27 +21,6 @@ def deployment(is_local: bool = False, clients: Any = None, **parameters: str) -
 
 
 @pytest.mark.parametrize(
-    ("companion", "parameter", "said"),
-    [
-        ({"Version": "2", "StackName": "s", "KmsKeyArn": "k", "AuditHours": "1"}, "", "fits the"),
-        ({"Version": "1"}, "", "has the Version 1, and the stack 2."),
-        ({"KmsKeyArn": ""}, ' PARAMETERS="KmsKeyArn=k"', "has the KmsKeyArn (none), and the stack"),
-        ({"StackName": "t"}, ' PARAMETERS="StackName=s"', "has the StackName t, and the stack s."),
-    ],
-)
-def test_a_companion_that_was_deployed_with_another_value_is_named(
-    companion: dict[str, str], parameter: str, said: str
-) -> None:
-    asked = deployment()
-    asked.main = SimpleNamespace(outputs={"Version": "2"}, parameters={"KmsKeyArn": "k"})
-    asked.companions = {"audit": SimpleNamespace(outputs=companion, parameters={})}
-    [found] = health._companions(asked)
-    assert said in found.text
-    fits = found.state == RIGHT
-    assert found.remedy == ("" if fits else f"make companion NAME=audit STACK=s{parameter}")
-
-
-@pytest.mark.parametrize(
     ("policy", "changed", "waiting", "said"),
     [
         ("first-wins", {}, "0", "Nothing must be done"),

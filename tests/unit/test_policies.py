@@ -9,7 +9,6 @@ from inorder.asl.roles import Role, doing
 from inorder.model import outcomes, policies
 
 POLICIES = policies.policies()
-WATCHING = (PROJECT / "stacks" / "monitoring" / "template.yaml").read_text()
 TEMPLATE = yaml_parse((PROJECT / "template.yaml").read_text())
 
 
@@ -32,9 +31,6 @@ def test_the_facts_are_those_of_the_file(policy: policies.Policy) -> None:
     assert bad <= queued or not doing(states, Role.PARKS)  # then it loses its events
     if policy.name == "latest-wins":
         assert good | bad == outcomes.FINISHED | {outcomes.RETRYING} | queued
-    if doing(states, Role.PARKS, Role.RETRIES):  # a policy without a queue has no metrics
-        watched = {name for name in states if f'"{name}"' in WATCHING}
-        assert watched >= {*ends, *doing(states, Role.BREAKS)}
     invoked = [each["Parameters"] for each in states.values() if each.get("Resource") == INVOKE]
     assert [parameters["Payload"].get("fence") for parameters in invoked] == [policy.fence]
 

@@ -16,7 +16,7 @@ from inorder import PROJECT
 from inorder_fence import __version__
 from tests.support.resolved_template import template
 
-LOCKS = [PROJECT / folder / "requirements.txt" for folder in (".", "functions", "stacks")]
+LOCKS = [PROJECT / folder / "requirements.txt" for folder in (".", "functions")]
 
 
 def tracked(*patterns: str) -> list[Path]:
@@ -49,9 +49,8 @@ def imported(file: Path) -> Iterator[str]:
 def test_imports_go_one_way() -> None:
     """Lambda has a function's folder, and packages; the ruff.toml files have the other rules."""
     packages = {"boto3", "botocore", "PIL", "aws_lambda_powertools", *sys.stdlib_module_names}
-    for file in tracked("functions/*.py", "stacks/*/*.py", ":!stacks/*/tests/*"):
-        own = {file.parent.name} | ({"main_stack"} if "stacks" in file.parts else set())
-        others = {each.partition(".")[0] for each in imported(file)} - packages - own
+    for file in tracked("functions/*.py"):
+        others = {each.partition(".")[0] for each in imported(file)} - packages - {file.parent.name}
         assert {each for each in others if not each.startswith("mypy_")} <= {"inorder_fence"}, file
 
 

@@ -23,7 +23,6 @@ from tests.proof.mutants.harness import CODE, UNCHANGED, Mutant
 
 UNIT = "tests/unit/test_"
 TESTED_BY = {
-    "adapt_records": ["stacks/records/tests/test_adapt_records.py"],
     "heal_keys": [f"{UNIT}heal_keys.py"],
     "inorder_fence": [
         f"{UNIT}vectors.py::test_the_fence_makes_the_calls_and_gives_the_answer",
@@ -52,9 +51,7 @@ _OPPOSITE: dict[type[ast.AST], list[type[Any]]] = {
 
 
 def mutants(function: str) -> Iterator[Mutant]:
-    places = (f"functions/{function}", f"stacks/*/functions/{function}")
-    [folder] = (each for place in places for each in PROJECT.glob(place))
-    for path in sorted(folder.glob("*.py")):
+    for path in sorted((PROJECT / "functions" / function).glob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         unchanged = _Finder(path, compile(tree, path, "exec"))
         yield Mutant(UNCHANGED, f"{path.name}:", unchanged.install)

@@ -25,8 +25,8 @@ from inorder import PROJECT
 PATIENCE = 10  # a test fails if it takes so many times as long as without a mutant
 LONGEST_SECONDS = 120  # of one mutant: it may also hang where a test's end is awaited
 MEMORY_BYTES = 8 << 30
-CODE = tuple(f"{PROJECT}/{each}/" for each in ("functions", "stacks"))
-IMPORTED_ANEW = (*CODE, *(f"{PROJECT}/tests/{each}/" for each in ("unit", "policies")))
+CODE = f"{PROJECT}/functions/"
+IMPORTED_ANEW = (CODE, *(f"{PROJECT}/tests/{each}/" for each in ("unit", "policies")))
 
 UNCHANGED = "unchanged"  # is no mutant: if it does not survive, the others were not killed either
 # Notes what a test reaches in that time, in the form of `Mutant.where`.

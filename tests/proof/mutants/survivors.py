@@ -39,16 +39,6 @@ _CODE: dict[str, dict[str, str]] = {
         "retries.py : 200 -> 400": _CHOSEN,
         "retries.py : 200 -> 100": _CHOSEN,
     },
-    "adapt_records": {
-        "app.py : 2 -> 3": _CHOSEN,
-        "app.py : 2 -> 1": _SHORTER,
-        "app.py : 4 -> 5": _CHOSEN,
-        "app.py : 4 -> 3": _SHORTER,
-        "app.py _start_execution: len(text) > MAXIMUM_BYTES -> len(text) >= MAXIMUM_BYTES": _INSTANT,
-        "notifications.py s3_records: isinstance(records, list) and records -> records": "then each of them is malformed",
-        "notifications.py _json: no raise MalformedNotification(f'The mes...": "None is no notification either",
-        "app.py handler: no AttributeNames=['QueueArn']": "no attribute is used",
-    },
     "invert_image": {
         "app.py : 9 -> 8": _CHOSEN,
         "inversion.py : no Image.MAX_IMAGE_PIXELS = None": "the run without a mutant has set it",

@@ -1,4 +1,4 @@
-"""Runs checkov on the template of each policy and condition, and of the companions: `make checkov`.
+"""Runs checkov on the template of each policy and condition: `make checkov`.
 
 checkov pins versions that do not fit the project's lock, so the arguments are a command that runs
 it in an environment of its own.
@@ -26,11 +26,6 @@ OPTIONS: list[dict[str, str]] = [
     {"InputBucketName": "in", "WorkFunctionArn": FUNCTION, "HealMinutes": "0"},
     {"KmsKeyArn": KEY, "InputBucketVersioning": "Enabled", "AlarmTopicArn": TOPIC},
 ]
-COMPANIONS = {
-    "audit": {"AuditHours": "24", "AuditRepairs": "true"},
-    "monitoring": {},
-    "records": {"RecordsSourceArns": "arn:aws:s3:::my-bucket"},
-}
 
 
 def findings(checkov: list[str]) -> set[tuple[str, str, str]]:
@@ -41,8 +36,6 @@ def findings(checkov: list[str]) -> set[tuple[str, str, str]]:
         for policy in POLICIES
         for number, options in enumerate(OPTIONS)
     }
-    for name, parameters in COMPANIONS.items():
-        stacks[name] = resources_with(parameters, f"stacks/{name}/template.yaml")
     for name, resources in stacks.items():
         text = json.dumps({"AWSTemplateFormatVersion": "2010-09-09", "Resources": resources})
         (OUT / f"{name}.json").write_text(text, encoding="utf-8")

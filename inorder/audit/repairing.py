@@ -26,7 +26,7 @@ from functools import cmp_to_key
 from hashlib import sha256
 from typing import Any
 
-from audit_keys.comparing import Reading, Scope
+from inorder.audit.comparing import Reading, Scope
 from inorder_fence.fenced_output import compare_sequencers
 from inorder_fence.object_event import is_sequencer
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from audit_keys.comparing import REPAIRABLE, WRONG, Finding, Scope, Subject, Verdict
-from audit_keys.reading import Reader
-from audit_keys.repairing import repair_event
+from inorder.audit.comparing import REPAIRABLE, WRONG, Finding, Scope, Subject, Verdict
+from inorder.audit.reading import Reader
+from inorder.audit.repairing import repair_event
 from inorder.aws import parked
 from inorder.aws.stack import CONNECTIONS, Connection
 from inorder.errors import Failure

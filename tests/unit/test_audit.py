@@ -14,19 +14,19 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from audit_keys.comparing import Keeps, Reading, Scope, Subject, Verdict, judge
-from audit_keys.reading import Reader
-from audit_keys.repairing import known_sequencer, next_sequencer, repair_event, repaired_at
 from inorder.asl.definition import EXPRESS_SECONDS
+from inorder.audit.audit import Audit
+from inorder.audit.comparing import Keeps, Reading, Scope, Subject, Verdict, judge
+from inorder.audit.reading import Reader
+from inorder.audit.repairing import known_sequencer, next_sequencer, repair_event, repaired_at
 from inorder.aws import parked
-from inorder.aws.audit import Audit
 from inorder_fence import ObjectEvent
 from inorder_fence.fenced_output import OutputState, compare_sequencers
 from inorder_fence.stuck import DEAD_AFTER
 from retry_events.retries import LONGEST_SECONDS
 from tests.proof.simulation.cloud import Cloud, Settings
 from tests.support.events import SEQUENCER, created, deleted
-from tests.support.in_process import KEY_TABLE
+from tests.support.in_process import KEY_TABLE, answered
 
 Refuse = Callable[..., None]
 NOTHING = OutputState()
@@ -236,6 +236,26 @@ def test_the_event_of_a_repair_says_what_is_there_and_when_it_was_made(
     assert found == {"key": "x.png", "sequencer": sequencer} | described
     assert repaired_at(sequencer) == now
     assert [repaired_at(each) for each in (SEQUENCER, *FORGED, None)] == [None] * 4
+
+
+@pytest.fixture
+def refuse() -> Refuse:
+    """Let a client get a refusal: give the client, the status, the code, and parts of the URL.
+
+    As of S3, the answer to HEAD has no body, and so no code.
+    """
+
+    def let(client: Any, status: int, code: str, *parts: str) -> None:
+        def answer(params: dict[str, Any], model: Any, **_: Any) -> Any:
+            if not all(part in params["url"] for part in parts):
+                return None
+            is_head = model.http["method"] == "HEAD"
+            error = {"Code": str(status) if is_head else code, "Message": "by a test"}
+            return answered(status, {"Error": error})
+
+        client.meta.events.register_first("before-call", answer)
+
+    return let
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
 
-from audit_keys.comparing import (
+from inorder.audit.comparing import (
     REPAIRABLE,
     Finding,
     Keeps,
@@ -71,7 +71,7 @@ class Reader:
         folder = max(prefix, self.scope.key_prefix, key=len).rpartition("/")
         listing = ("list_objects_v2", "Contents")
         for page in self._listed(*listing, self.scope.output_bucket, folder[0] + folder[1]):
-            found = (subject_of(each["Key"], self.scope.keeps) for each in page)
+            found = (_subject(each["Key"], self.scope.keeps) for each in page)
             yield [each for each in found if each and self.scope.covers(each.key, prefix)]
 
     def compared(self, source: ObjectEvent, size: int) -> Finding:
@@ -82,14 +82,6 @@ class Reader:
         if self._is_right(source):
             return Finding(subject, Verdict.RIGHT, None)
         return self.find(subject)
-
-    def compared_versions(self, key: str) -> list[Finding]:
-        """Judge the versions of a listed key."""
-        try:
-            versions = self._asked(self.scope.bucket, lambda: [*self._versions(key)])
-        except Refused as error:
-            return [self._refused(Subject(key), error)]
-        return [self.compared(*each) for each in versions]
 
     def _is_right(self, source: ObjectEvent) -> bool:
         try:
@@ -102,13 +94,6 @@ class Reader:
         except Refused:
             return False
         return compare(source, output, self.scope) is Verdict.RIGHT
-
-    def has_source(self, subject: Subject) -> bool:
-        """Tell whether an object is there, and S3 shows it, with one request."""
-        try:
-            return self._find(self._event(subject)) is not None
-        except Refused:
-            return False
 
     def find(self, subject: Subject) -> Finding:
         """Read and judge a subject."""
@@ -210,12 +195,6 @@ class Reader:
             raise Refused(f"DynamoDB refuses to read its record ({error}).") from error
         return {name: str(*value.values()) for name, value in found.get("Item", {}).items()}
 
-    def _versions(self, key: str) -> Iterator[tuple[ObjectEvent, int]]:
-        for page in self.sources(key):  # the versions of a key come before longer keys
-            yield from (each for each in page if each[0].key == key)
-            if page and page[-1][0].key != key:
-                return
-
     def _source(self, listed: dict[str, Any]) -> ObjectEvent:
         version = named_version(listed.get("VersionId"))
         return ObjectEvent(self.scope.bucket, listed["Key"], "", listed["ETag"].strip('"'), version)
@@ -228,7 +207,7 @@ class Reader:
             yield page.get(what, [])
 
 
-def subject_of(key: str, keeps: Keeps) -> Subject | None:
+def _subject(key: str, keeps: Keeps) -> Subject | None:
     """Give the subject of an output's key; None if no output has such a key."""
     version = None
     if keeps == "each":
