@@ -133,3 +133,11 @@ def test_the_wheel_alone_runs_the_example(fence: Path, local: LocalAws, tmp_path
     assert (rejected["error"], rejected["cause"][:17]) == ("Rejection", "Row 1 is not JSON")
     written = s3.get_object(Bucket="fence-output", Key="a/out-x")["Body"].read()
     assert json.loads(written)["event"] == f"{events.SEQUENCER}#"
+
+
+def test_a_function_imports_the_fence_from_the_layer(fence: Path, tmp_path: Path) -> None:
+    """Lambda unpacks a layer into /opt, and has /opt/python in its path."""
+    shutil.unpack_archive(fence / "inorder_fence_layer.zip", tmp_path)
+    start = f"import sys; sys.path.insert(0, {str(tmp_path / 'python')!r}); import inorder_fence"
+    file = ran(sys.executable, "-I", "-c", f"{start}; print(inorder_fence.__file__)").strip()
+    assert Path(file).is_relative_to(tmp_path)
