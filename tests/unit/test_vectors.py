@@ -1,8 +1,7 @@
-"""The fence in Python runs all vectors (tests/vectors/README.md), and that in TypeScript some."""
+"""The fence runs all vectors (tests/vectors/README.md)."""
 
 import json
 import re
-import subprocess
 import weakref
 from io import BytesIO
 from typing import Any
@@ -13,8 +12,6 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.response import StreamingBody
 from botocore.stub import Stubber
-from playwright._impl._driver import compute_driver_executable
-from samcli.yamlhelper import yaml_parse
 
 from inorder import PROJECT
 from inorder_fence import Fence
@@ -29,7 +26,6 @@ CALLS = FILES.pop("calls")
 VECTORS = {
     f"{name}: {vector['name']}": vector for name, vectors in FILES.items() for vector in vectors
 }
-EXAMPLES = PROJECT / "examples"
 DAYS = 7
 
 
@@ -100,32 +96,3 @@ def test_the_fence_makes_the_calls_and_gives_the_answer(
             assert until == ("" if cause else f"1970-01-{1 + DAYS:02}T00:00:00Z")
         stub.assert_no_pending_responses()
     assert len(worked) == len(set(worked))
-
-
-def test_the_fence_in_typescript_runs_those_of_newest() -> None:
-    node, _ = compute_driver_executable()  # of playwright's package, so that none must be installed
-    done = subprocess.run(  # noqa: S603
-        [node, "--test", "--test-reporter", "tap"],
-        cwd=EXAMPLES / "typescript",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    newest = sum(vector["fence"] == "newest" for vector in VECTORS.values())
-    assert f"# pass {newest + 1}\n" in done.stdout  # and one of the handler
-
-
-def test_the_template_of_typescript_bundles_the_sdk_and_gives_the_permissions_of_python() -> None:
-    texts = [
-        (EXAMPLES / name / "template.yaml").read_text() for name in ("typescript", "json_index")
-    ]
-    functions = [next(iter(yaml_parse(text)["Resources"].values())) for text in texts]
-    policies, other = (each["Properties"]["Policies"] for each in functions)
-    assert policies == other
-    # SAM installs the dependencies, and esbuild bundles what is imported and not external: the SDK
-    # of the runtime may be older, and would send no conditions that it does not know.
-    folder = EXAMPLES / "typescript"
-    [sdk] = re.findall(r' from "(@?[\w/-]+)"', (folder / "app.ts").read_text())
-    assert sdk in json.loads((folder / "package.json").read_text())["dependencies"]
-    assert "External" not in functions[0]["Metadata"]["BuildProperties"]
