@@ -7,7 +7,7 @@ from pathlib import Path
 from inorder import PROJECT
 from inorder.errors import Failure
 
-EXAMPLE = PROJECT / "examples" / "json_index"
+EXAMPLE = PROJECT / "examples" / "work_function"
 FENCE = "./functions/inorder_fence"
 
 
@@ -21,11 +21,10 @@ def create(name: str, parent: Path) -> list[Path]:
     folder = parent / name
     if folder.exists():
         raise Failure(f"{folder} exists already.")
-    logical_id = "".join(word.capitalize() for word in name.split("_"))
     fence = os.path.relpath(PROJECT / FENCE, parent)
     folder.mkdir()
     for file in sorted(each for each in EXAMPLE.iterdir() if each.is_file()):
-        text = file.read_text(encoding="utf-8").replace("JsonIndex", logical_id)
+        text = file.read_text(encoding="utf-8")
         text = text.replace(FENCE, fence if fence.startswith(".") else f"./{fence}")
         (folder / file.name).write_text(text, encoding="utf-8")
     return sorted(folder.iterdir())

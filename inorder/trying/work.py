@@ -39,7 +39,6 @@ class Work:
             "OUTPUT_BUCKET": output_bucket,
             "RECORD_RETENTION_DAYS": "7",
             "HANDLES_DELETIONS": "true",
-            "MAXIMUM_BYTES": "33554432",
             FILE: str(self.file),
             FUNCTION: self.function,
             PACKAGES: str(self.packages),

@@ -1,13 +1,11 @@
 """The example of a function of one's own, deployed as its document says."""
 
-import json
-
 from inorder import PROJECT
 from inorder.aws.stack import deploy, sam_deploy
 from inorder.local_aws import LocalAws
 from tests.stack.conftest import Workflow
 
-EXAMPLES = PROJECT / "examples"
+EXAMPLE = PROJECT / "examples" / "work_function"
 
 
 def outputs_of(local: LocalAws, stack: str) -> dict[str, str]:
@@ -18,21 +16,20 @@ def outputs_of(local: LocalAws, stack: str) -> dict[str, str]:
 def test_an_own_function_deployed_as_its_document_says_is_invoked_instead_of_the_shipped_one(
     local: LocalAws,
 ) -> None:
-    deploy(local, "indexing", {})
-    outputs = outputs_of(local, "indexing")
+    deploy(local, "own", {})
+    outputs = outputs_of(local, "own")
     parameters = {name: outputs[name] for name in ("OutputBucketName", "WorkFunctionPolicyArn")}
-    sam_deploy(local, "json-index", parameters, EXAMPLES / "json_index" / "template.yaml")
-    [arn] = outputs_of(local, "json-index").values()
-    indexing = Workflow(local, deploy(local, "indexing", {"WorkFunctionArn": arn}))
-    assert indexing.stack.function_name == arn
-    key = "logs/day 1.jsonl"
-    indexing.upload(key, b'{"id": 1}\n{"id": 2}\n')
-    [processed] = indexing.of_key(key, 1)
-    index = json.loads(indexing.output(key) or "")
-    assert index == {"rows": 2, "offsets": [0, 10], "event": f"{processed.sequencer}#"}
-    indexing.upload("bad.jsonl", b"{}\n{\n")
-    [parked] = indexing.of_key("bad.jsonl", 1)
+    sam_deploy(local, "capitals", parameters, EXAMPLE / "template.yaml")
+    [arn] = outputs_of(local, "capitals").values()
+    own = Workflow(local, deploy(local, "own", {"WorkFunctionArn": arn}))
+    assert own.stack.function_name == arn
+    key = "texts/day 1.txt"
+    own.upload(key, b"one")
+    [processed] = own.of_key(key, 1)
+    assert own.output(key) == f"ONE\n{processed.sequencer}#".encode()
+    own.upload("bad.txt", b"\xff")
+    [parked] = own.of_key("bad.txt", 1)
     assert parked.outcome == "Parked"
-    indexing.delete(key)
-    assert indexing.of_key(key, 2)[-1].outcome == "Processed"
-    assert indexing.output(key) is None
+    own.delete(key)
+    assert own.of_key(key, 2)[-1].outcome == "Processed"
+    assert own.output(key) is None

@@ -19,7 +19,7 @@ from tests.conftest import picture
 from tests.stack.conftest import RED, Workflow, make, ran, serving
 from tests.support import events
 
-EXAMPLE = PROJECT / "examples" / "json_index"
+EXAMPLE = PROJECT / "examples" / "work_function"
 UV = [sys.executable, "-m", "uv", "--quiet"]
 
 
@@ -118,7 +118,7 @@ def test_the_wheel_alone_runs_the_example(fence: Path, local: LocalAws, tmp_path
     [wheel] = fence.glob("*.whl")
     run = [sys.executable, "-m", "uv", "run", "--quiet", "--isolated", "--no-project"]
     run += ["--python", sys.executable, "--with", f"{wheel}[boto3]", "python", "-Es"]
-    contents = {"x": b"{}", "y": b"{"}
+    contents = {"x": b"one", "y": b"\xff"}
     sent = [
         events.upload(s3, f"a/{each}", contents[each], bucket="fence-input") for each in contents
     ]
@@ -126,13 +126,14 @@ def test_the_wheel_alone_runs_the_example(fence: Path, local: LocalAws, tmp_path
     answers = f"\nimport json\nprint(json.dumps([handler(each, None) for each in {payloads!r}]))\n"
     (tmp_path / "app.py").write_text((EXAMPLE / "app.py").read_text() + answers)
     shutil.copy(EXAMPLE / "work.py", tmp_path)
-    variables = {"RECORD_RETENTION_DAYS": "7", "HANDLES_DELETIONS": "true", "MAXIMUM_BYTES": "9"}
+    variables = {"RECORD_RETENTION_DAYS": "7", "HANDLES_DELETIONS": "true"}
     variables |= local.environment | {"OUTPUT_BUCKET": "fence-output"}
-    processed, rejected = json.loads(ran(*run, tmp_path / "app.py", variables=variables))
+    *_, answer = ran(*run, tmp_path / "app.py", variables=variables).splitlines()
+    processed, rejected = json.loads(answer)
     assert (processed["outcome"], processed["output_key"]) == ("Processed", "a/out-x")
-    assert (rejected["error"], rejected["cause"][:17]) == ("Rejection", "Row 1 is not JSON")
+    assert (rejected["error"], rejected["cause"][:17]) == ("Rejection", "The object is no ")
     written = s3.get_object(Bucket="fence-output", Key="a/out-x")["Body"].read()
-    assert json.loads(written)["event"] == f"{events.SEQUENCER}#"
+    assert written == f"ONE\n{events.SEQUENCER}#".encode()
 
 
 def test_a_function_imports_the_fence_from_the_layer(fence: Path, tmp_path: Path) -> None:

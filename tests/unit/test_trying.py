@@ -174,10 +174,8 @@ def test_a_file_is_overwritten_by_another_one_of_its_kind() -> None:
     assert [each.new for each in paired(given)] == [b"c.txt", b"b.json", b"a.txt"]
 
 
-def test_a_new_function_has_its_own_name_and_replaces_nothing(tmp_path: Path) -> None:
-    created = new.create("my_work", tmp_path)
-    assert "  MyWorkFunction:\n" in (tmp_path / "my_work" / "template.yaml").read_text()
-    assert not [file for file in created if "JsonIndex" in file.read_text()]
+def test_a_new_function_finds_the_fence_and_replaces_nothing(tmp_path: Path) -> None:
+    new.create("my_work", tmp_path)
     *_, fence = (tmp_path / "my_work" / "requirements.txt").read_text().splitlines()
     assert (tmp_path / fence / "pyproject.toml").exists()
     for name in ("my_work", "MyWork", "../x", "import-me", ""):
