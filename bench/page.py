@@ -5,8 +5,7 @@ With ``--release`` it fails if something was measured of older code.
 
 import ast
 import sys
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from bench import results
@@ -16,7 +15,6 @@ from bench.results import BASE, Measures
 from bench.workloads import BOUND, workload
 from bench.workloads import NAMES as WORKLOADS
 from inorder import PROJECT
-from inorder.cost import contenders, promises
 from inorder.model.policies import between_markers, table
 
 DOCUMENT = PROJECT / "docs" / "performance.md"
@@ -55,10 +53,6 @@ def page(text: str) -> str:
             left=4,
         ),
         "measures": table(headings, shown, left=2),
-        "promises": table(
-            ["promise", "kept by", "the cheapest of them", "without the log of executions"],
-            kept_by(found),
-        ),
     }
     return between_markers(text, "bench", rendered)
 
@@ -106,29 +100,6 @@ def rows(name: str, by_contender: dict[str, Measures]) -> Iterator[list[str]]:
         if said and (measure != "makespan" or name in AT_ONCE):
             cells = [cell(by_contender, each, measure, form) for each in NAMES]
             yield [f"`{name}`", heading, *cells]
-
-
-def kept_by(found: results.Results) -> Iterator[list[str]]:
-    """Say of each promise who keeps it, as contenders.toml says, and who does for the least."""
-    keeps = {each.name: each.keeps for each in contenders()} | {BASE: tuple(promises())}
-    for promise, text in promises().items():
-        able = [each for each in NAMES if promise in keeps.get(each, ())]
-        won = (cheapest(found, able, each) for each in ("dollars", "dollars_without_log"))
-        yield [text, ", ".join(f"`{each}`" for each in able), *won]
-
-
-def cheapest(found: results.Results, contenders: Sequence[str], measure: str) -> str:
-    """Name who of some contenders costs the fewest dollars in most workloads, and in the others."""
-    won: dict[str, list[str]] = defaultdict(list)
-    old = False
-    for name, measured in found.items():
-        if all(measure in measured.get(each, {}) for each in contenders):
-            best = min(contenders, key=lambda each: measured[each][measure])
-            won[best].append(f"`{name}`")
-            old = old or any(results.is_old(each, measured[each]) for each in contenders)
-    most, *others = sorted(won, key=lambda each: -len(won[each])) or ["-"]
-    text = [f"`{most}`", *(f"`{each}` in {', '.join(won[each])}" for each in others)]
-    return "; ".join(text) + OLD * old if won else most
 
 
 def cell(by_contender: dict[str, Measures], contender: str, name: str, form: str) -> str:

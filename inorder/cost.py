@@ -6,10 +6,9 @@ and contenders.toml has the alternatives and what has to be assumed. Nothing her
 
 import math
 import tomllib
-from bisect import bisect_left
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import astuple, dataclass, field, replace
-from functools import cache, partial
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ LOG_LEVELS = ("ALL", "ERROR", "OFF")
 DAY = 86_400
 STEP_MS = 100  # what Express rounds to
 FIXED = ("alarms", "metrics")  # of a stack, under any policy, with and without events
-EXPRESS = ("express_requests", "express_gb_seconds", "execution_log")  # STANDARD pays none
 
 Usage = Mapping[str, float]
 
@@ -53,7 +51,6 @@ LINES = {
     "events": ("EventBridge: events of the bucket", "eventbridge_events", False),
     "express_requests": ("Step Functions: Express requests", "express_requests", False),
     "express_gb_seconds": ("Step Functions: Express duration", "express_gb_seconds", False),
-    "transitions": ("Step Functions: STANDARD transitions", "transitions", False),
     "writes": ("DynamoDB: writes", "dynamodb_writes", False),
     "index_writes": ("DynamoDB: writes of the indexes", "dynamodb_writes", False),
     "reads": ("DynamoDB: reads", "dynamodb_reads", False),
@@ -67,14 +64,11 @@ LINES = {
     "s3_puts": ("S3: PUT", "s3_puts", False),
     "s3_storage": ("S3: the outputs of the month", "s3_storage", False),
     "sqs_fifo_requests": ("SQS: FIFO requests", "sqs_fifo_requests", False),
-    "kms_requests": ("KMS: requests for objects", "kms_requests", False),
     "execution_log": ("CloudWatch: log of executions", "log_gb", False),
     "function_log": ("CloudWatch: logs of functions", "log_gb", False),
     "log_storage": ("CloudWatch: storage of logs", "log_storage", False),
     "idle_requests": ("SQS: long polls of an idle queue", "sqs_requests", True),
     "idle_fifo_requests": ("SQS: long polls of an idle FIFO queue", "sqs_fifo_requests", True),
-    "idle_kms_requests": ("KMS: requests for the table and queues", "kms_requests", True),
-    "kms_keys": ("KMS: the key", "kms_keys", True),
     "metrics": ("CloudWatch: metrics", "metrics", True),
     "alarms": ("CloudWatch: alarms", "alarms", True),
 }
@@ -119,8 +113,6 @@ class Workload:
     object_kb: float = 100  # size of an output
     key_bytes: int = 50  # length of an object's key, which is in the records
     log_level: str = "ALL"
-    deletions: bool = True  # whether outputs of deleted objects are removed
-    kms_key: bool = False  # whether a key of the customer encrypts all
 
     def __post_init__(self) -> None:
         if any(isinstance(each, float) and math.isnan(each) for each in astuple(self)):
@@ -146,7 +138,6 @@ class Contender:
 
     name: str
     lacks: str
-    keeps: tuple[str, ...] = ()
     fence: str = "none"
     cost: Mapping[str, Cost] = field(default_factory=dict)
     waits: str = ""
@@ -155,16 +146,6 @@ class Contender:
     beside: Usage = field(default_factory=dict)
     beside_poll: Usage = field(default_factory=dict)
     idle: str = ""
-
-
-@dataclass(frozen=True)
-class Way:
-    """A way to process the events: a policy, or a contender."""
-
-    name: str
-    lacks: str
-    keeps: Collection[str]  # promises, by their names in contenders.toml
-    bill: Callable[[Workload], Bill]
 
 
 @cache
@@ -195,26 +176,18 @@ def contenders() -> list[Contender]:
     return found
 
 
-def bill_of(policy: Policy, work: Workload, *, standard: bool = False) -> Bill:
-    """Compute what a month costs with a policy of this project, or with it as STANDARD."""
-    return bill(policy.name, usage_of(policy, work, standard=standard))
+def bill_of(policy: Policy, work: Workload) -> Bill:
+    """Compute what a month costs with a policy of this project."""
+    return bill(policy.name, usage_of(policy, work))
 
 
-def usage_of(policy: Policy, work: Workload, *, standard: bool = False) -> dict[str, float]:
+def usage_of(policy: Policy, work: Workload) -> dict[str, float]:
     """Compute what a month with a policy uses, by the names in `LINES`."""
-    work = replace(work, deletions=work.deletions and policy.deletions)
     used: dict[str, float] = {}
     for situation, count in work.counts.items():
         _add(used, _of_policy(policy, situation, work), count)
     assumed = _assumed()
     _add(used, {"idle_requests": _idle_requests()} | {each: assumed[each] for each in FIXED})
-    if work.kms_key:
-        requests = used.get("s3_gets", 0) + used.get("s3_puts", 0)
-        calls = assumed["month_days"] * DAY / assumed["kms_seconds"] * assumed["kms_calls"]
-        used |= {"kms_requests": requests * assumed["kms_share"], "idle_kms_requests": calls}
-        used["kms_keys"] = 1
-    for each in EXPRESS if standard else ["transitions"]:
-        used.pop(each, None)
     return used
 
 
@@ -239,39 +212,6 @@ def bill(name: str, used: Usage) -> Bill:
             row = rows[price]
             lines.append(Line(title, used[each], row.unit, row.dollars(used[each]), is_fixed))
     return Bill(name, lines)
-
-
-def promises() -> dict[str, str]:
-    """Read the promises that are compared, by their names in contenders.toml."""
-    found: dict[str, str] = _read(CONTENDERS)["promises"]
-    return found
-
-
-def ways(policy: Policy) -> list[Way]:
-    """List a policy and, instead of it, the same as STANDARD, and the contenders."""
-    keeps = promises() if policy.fence != "none" else ()
-    bills = [partial(bill_of, policy, standard=each) for each in (False, True)]
-    return [
-        Way(policy.name, "", keeps, bills[0]),
-        Way(f"{policy.name} as STANDARD", "`why` does not read its history", keeps, bills[1]),
-        *(
-            Way(each.name, each.lacks, each.keeps, partial(bill_of_contender, each))
-            for each in contenders()
-        ),
-    ]
-
-
-def cheapest(policy: Policy, work: Workload, promise: str) -> tuple[Way, float, int]:
-    """Find who keeps a promise at the least cost, and from how many events a month on."""
-    able = [each for each in ways(policy) if promise in each.keeps]
-
-    def best(events: float) -> Way:
-        return min(able, key=lambda each: each.bill(replace(work, events=events)).dollars)
-
-    found = best(work.events)
-    fewer = range(1, int(work.events))
-    since = 1 + bisect_left(fewer, True, key=lambda events: best(events).name == found.name)
-    return found, found.bill(work).dollars, since
 
 
 def express_gb_seconds(milliseconds: float) -> float:
@@ -340,7 +280,6 @@ def _of_policy(policy: Policy, situation: str, work: Workload) -> dict[str, floa
         "events": 1,
         "express_requests": executions,
         "express_gb_seconds": sum(map(express_gb_seconds, durations)),
-        "transitions": counted.transitions,
         "index_writes": policy.index.get(situation, 0),
         **_of_table(counted, work),
         **_of_function(counted.invocations, work, function_ms),
@@ -415,8 +354,7 @@ def _function_ms(fence: str, situation: str, work: Workload) -> float:
 
 
 def _of_s3(fence: str, situation: str, work: Workload) -> dict[str, float]:
-    gets, puts, checks = _read(CONTENDERS)["s3"][fence][situation]
-    gets -= checks * (not work.deletions)
+    gets, puts = _read(CONTENDERS)["s3"][fence][situation]
     remains = situation == "uncontended" or (fence == "each" and puts)  # others replace an output
     return {"s3_gets": gets, "s3_puts": puts, "s3_storage": work.object_kb / 1e6 * bool(remains)}
 
@@ -431,7 +369,6 @@ def _plus(counted: Cost, more: Cost, times: int) -> Cost:
         counted.writes + times * more.writes,
         counted.reads + times * more.reads,
         counted.invocations + times * more.invocations,
-        counted.transitions + times * more.transitions,
     )
 
 

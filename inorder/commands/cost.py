@@ -20,7 +20,6 @@ LONGEST_MS = 900_000
 LARGEST_OBJECT_KB = 5_000_000
 MOST_EVENTS = 1e15  # ten thousand times as many as the largest rate of docs/cost.md
 DEFAULT = Workload()
-ALONE = "function-alone"  # of the contenders: the work without any order
 
 
 @click.command("cost")
@@ -36,35 +35,26 @@ ALONE = "function-alone"  # of the contenders: the work without any order
 )
 @click.option("--policy", "policy_name", type=click.Choice(names()), default=names()[0])
 @click.option("--log-level", type=click.Choice(cost.LOG_LEVELS), default=DEFAULT.log_level)
-@click.option("--no-deletions", is_flag=True, help="With HandleDeletions=false.")
-@click.option("--kms-key", is_flag=True, help="With KmsKeyArn.")
 @click.option(
     "--object-kb", type=up_to(LARGEST_OBJECT_KB), default=DEFAULT.object_kb, show_default=True
 )
-def cost_command(policy_name: str, no_deletions: bool, **given: float | str) -> None:
-    """Compute a month's bill on AWS, and what else would cost less.
+def cost_command(policy_name: str, **given: float | str) -> None:
+    """Compute a month's bill on AWS, and what each alternative costs.
 
     It multiplies what the policy's events use by AWS's list prices, without free tiers.
     """
-    chosen = policy(policy_name)
     try:
-        work = Workload(**given, deletions=not no_deletions)  # type: ignore[arg-type]
+        work = Workload(**given)  # type: ignore[arg-type]
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    found = [(way, way.bill(work).dollars) for way in cost.ways(chosen)[1:]]
-    alone = next(dollars for way, dollars in found if way.name == ALONE)
-    print_bill(cost.bill_of(chosen, work), work.events, alone)
-    found.sort(key=lambda each: each[1])
-    instead = [(way.name, f"{dollars:,.2f}", way.lacks) for way, dollars in found]
+    print_bill(cost.bill_of(policy(policy_name), work), work.events)
+    found = [(cost.bill_of_contender(each, work).dollars, each) for each in cost.contenders()]
+    found.sort(key=lambda each: each[0])
+    instead = [(each.name, f"{dollars:,.2f}", each.lacks) for dollars, each in found]
     print_rows(("Instead", "Dollars", "What it lacks"), *instead)
-    kept = []
-    for promise, text in cost.promises().items():
-        way, dollars, since = cost.cheapest(chosen, work, promise)
-        kept.append((text, way.name, f"{dollars:,.2f}", f"{since:,}"))
-    print_rows(("Promise", "Cheapest", "Dollars", "From events a month"), *kept)
 
 
-def print_bill(bill: Bill, events: float, alone: float) -> None:
+def print_bill(bill: Bill, events: float) -> None:
     """Print the lines, and their sum."""
     rows = [
         (line.name, f"{line.quantity:,.1f}".removesuffix(".0"), line.unit, f"{line.dollars:,.2f}")
@@ -74,7 +64,6 @@ def print_bill(bill: Bill, events: float, alone: float) -> None:
     rows.append((f"A month of {bill.name}", f"{events:,.0f}", "events", f"{bill.dollars:,.2f}"))
     rows.append(("- whatever happens", "", "", f"{fixed:,.2f}"))
     rows.append(("- a million events", "", "", f"{(bill.dollars - fixed) / events * 1e6:,.2f}"))
-    rows.append(("- beyond the work alone", "", "", f"{bill.dollars - alone:,.2f}"))
     print_rows((f"Prices: {cost.prices_of()}", "Quantity", "", "Dollars"), *rows)
 
 

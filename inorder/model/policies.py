@@ -25,7 +25,6 @@ class Cost:
     writes: int
     reads: int
     invocations: int
-    transitions: int = 0  # states that executions enter, which only a STANDARD state machine pays
 
     def __str__(self) -> str:
         return f"{self.writes} / {self.reads} / {self.invocations}"

@@ -18,7 +18,7 @@ from tests.policies.tables import STATES
 from tests.proof.simulation import cloud
 from tests.proof.simulation.clock import Clock
 from tests.proof.simulation.cloud import Cloud, Settings
-from tests.proof.simulation.machine import CompiledState, Context, Execution, Machine
+from tests.proof.simulation.machine import Context, Execution, Machine
 from tests.proof.simulation.table import Table
 from tests.support.events import changed, shipped
 from tests.support.in_process import INPUT, InProcess
@@ -61,13 +61,6 @@ def test_an_event_costs_what_the_facts_say(policy: str, monkeypatch: pytest.Monk
     facts, uncontended, used = POLICIES[policy], Counter[str](), Counter[str]()
     monkeypatch.setattr(CountingTable, "used", used, raising=False)
     monkeypatch.setattr(cloud, "Table", CountingTable)
-    run = CompiledState.run
-
-    def enter(*state: Any) -> Any:
-        used["transitions"] += 1
-        return run(*state)
-
-    monkeypatch.setattr(CompiledState, "run", enter)
     for situation, settings, uploads in (
         ("uncontended", Settings(policy), [(0, 1)]),
         ("duplicate", Settings(policy), [(0, 2)]),

@@ -69,26 +69,6 @@ def test_what_was_not_measured_is_measured(tmp_path: Path, monkeypatch: pytest.M
     assert results.old(["a"], ["sqs-fifo", "inorder"]) == ["a"]
 
 
-def test_the_cheapest_that_keeps_a_promise_is_named_where_all_were_measured() -> None:
-    def row(contender: str, dollars: float) -> dict[str, Any]:
-        return {contender: results.measured_now(contender, {"dollars": dollars})}
-
-    found = {
-        "hot": row("inorder", 2) | row("sqs-fifo", 1),
-        "storm": row("inorder", 2) | row("sqs-fifo", 3),
-        "burst": row("inorder", 1) | row("sqs-fifo", 2) | row("uncoordinated", 0),
-    }
-
-    def cheapest(*contenders: str) -> str:
-        return page.cheapest(found, contenders, "dollars")
-
-    assert cheapest("sqs-fifo", "inorder") == "`inorder`; `sqs-fifo` in `hot`"
-    assert cheapest("inorder", "uncoordinated") == "`uncoordinated`"
-    assert cheapest("fifo-fence") == "-"
-    found["hot"]["sqs-fifo"]["of"] = "older"
-    assert cheapest("sqs-fifo", "inorder") == "`inorder`; `sqs-fifo` in `hot` †"
-
-
 def test_a_turn_costs_what_its_invocations_requests_and_logs_cost() -> None:
     turn = Turn(events=2, invocations=[Invocation(0, 1.0001, 2048), Invocation(0, 0.5, 256)])
     turn.used |= {"s3_puts": 3.0, "execution_log": 1e6}

@@ -5,7 +5,6 @@ import re
 import shlex
 import tomllib
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -63,27 +62,8 @@ def differences(one: Bill, other: Bill) -> dict[str, float]:
     return {name: difference for name, difference in found.items() if difference}
 
 
-def test_what_else_a_month_of_a_million_events_may_cost_was_computed_by_hand() -> None:
+def test_a_month_of_the_contenders_is_the_one_computed_by_hand() -> None:
     work, stored = Workload(1_000_000, memory=1024), 0.15 * 14 / 30 * 0.03
-    express = cost.bill_of(LATEST, work)
-    assert differences(express, cost.bill_of(LATEST, work, standard=True)) == pytest.approx(
-        {
-            "Step Functions: Express requests": -1.00,
-            "Step Functions: Express duration": -25_000 * 0.06 / 3600,
-            "CloudWatch: log of executions": -20 * 0.50,
-            "CloudWatch: storage of logs": -20 * stored,
-            "Step Functions: STANDARD transitions": 7 * 25.00,
-        }
-    )
-    assert differences(express, cost.bill_of(LATEST, replace(work, kms_key=True))) == pytest.approx(
-        {
-            "KMS: the key": 1.00,
-            "KMS: requests for objects": 4_000_000 * 0.01 * 0.03 / 10_000,
-            "KMS: requests for the table and queues": 18 * 30 * 86_400 / 300 * 0.03 / 10_000,
-        }
-    )
-    first_wins = dollars(cost.bill_of(policy("first-wins"), work))  # which handles no deletions
-    assert first_wins["S3: GET and HEAD"] == pytest.approx(2_000 * 0.0004)
     bills = {each.name: cost.bill_of_contender(each, work) for each in cost.contenders()}
     assert differences(bills["function-alone"], bills["sqs-fifo"]) == pytest.approx(
         {
@@ -99,15 +79,6 @@ def test_what_else_a_month_of_a_million_events_may_cost_was_computed_by_hand() -
     assert differences(bills["sqs-fifo"], bills["fifo-fence"]) == pytest.approx(fence)
     fence["EventBridge: events of the bucket"] = 1.00
     assert differences(bills["function-alone"], bills["fenced-function"]) == pytest.approx(fence)
-
-
-def test_who_keeps_a_promise_at_the_least_cost_does_so_from_the_load_that_is_named() -> None:
-    work = Workload(5_000_000, overwrites=0.1)
-    way, _, since = cost.cheapest(LATEST, work, "once")
-    loads = [replace(work, events=events) for events in (since - 1, since)]
-    before, after = (cost.cheapest(LATEST, each, "once")[0] for each in loads)
-    assert before.name != way.name == after.name
-    assert "once" in before.keeps
 
 
 def test_aws_bills_in_steps_and_tiers() -> None:
@@ -151,12 +122,8 @@ def test_what_is_assumed_of_the_template_is_in_the_template() -> None:
 # What is counted
 
 
-@pytest.mark.parametrize("deletions", [True, False])
 @pytest.mark.parametrize("fence", ["newest", "each", "none"])
-def test_an_event_calls_s3_as_often_as_the_bill_says(
-    aws: InProcess, monkeypatch: pytest.MonkeyPatch, fence: str, deletions: bool
-) -> None:
-    monkeypatch.setattr(aws.app, "fence", replace(aws.app.fence, handles_deletions=deletions))
+def test_an_event_calls_s3_as_often_as_the_bill_says(aws: InProcess, fence: str) -> None:
     calls = Counter[bool]()
     aws.app.s3.meta.events.register(
         "before-call.s3", lambda model, **_: calls.update([model.name == "PutObject"])
@@ -173,10 +140,7 @@ def test_an_event_calls_s3_as_often_as_the_bill_says(
     counted |= {"waiter": called(second), "duplicate": called(second)}
     # Each event has an output of its own under every-version, also an older one.
     counted["older"] = counted["uncontended"] if fence == "each" else called(first)
-    assert counted == {
-        situation: [gets - checks * (not deletions), puts]
-        for situation, (gets, puts, checks) in TABLE["s3"][fence].items()
-    }
+    assert counted == TABLE["s3"][fence]
 
 
 # As AWS names an execution that EventBridge has started.
@@ -233,7 +197,8 @@ def test_the_lines_in_the_document_are_among_those_that_its_command_prints() -> 
 
 def test_the_readme_has_the_dollars_of_the_bill() -> None:
     month = Workload(5e6, overwrites=0.1)
-    bills = {each.name: each.bill(month).dollars for each in cost.ways(LATEST)}
-    fence, whole = (round(bills[name]) for name in ("fenced-function", "latest-wins"))
+    alone = next(each for each in cost.contenders() if each.name == "fenced-function")
+    bills = cost.bill_of_contender(alone, month), cost.bill_of(LATEST, month)
+    fence, whole = (round(each.dollars) for each in bills)
     text = (PROJECT / "README.md").read_text()
     assert f"cost {fence} dollars with it, and {whole} with all of this" in text
