@@ -24,7 +24,6 @@ DOCUMENTS = [
     *sorted((PROJECT / "docs").rglob("*.md")),
     *sorted((PROJECT / "examples").glob("*/README.md")),
     PROJECT / "functions" / "inorder_fence" / "README.md",
-    PROJECT / "tests" / "vectors" / "README.md",
 ]
 EACH_DOCUMENT = pytest.mark.parametrize(
     "document", DOCUMENTS, ids=lambda document: str(document.relative_to(PROJECT))

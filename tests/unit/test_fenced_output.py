@@ -1,7 +1,7 @@
 """The fence's limits: the length of a name, the number of attempts.
 
-The vectors (test_vectors.py) name each call of a situation, the model checker searches all orders
-of the calls of several writers, and stories (tests/policies) happen on each engine.
+test_fence_steps.py has each call of a situation, the model checker searches all orders of the calls
+of several writers, and stories (tests/policies) happen on each engine.
 """
 
 from dataclasses import replace

@@ -25,7 +25,8 @@ UNIT = "tests/unit/test_"
 TESTED_BY = {
     "heal_keys": [f"{UNIT}heal_keys.py"],
     "inorder_fence": [
-        f"{UNIT}vectors.py::test_the_fence_makes_the_calls_and_gives_the_answer",
+        f"{UNIT}fence_inputs.py",
+        f"{UNIT}fence_steps.py",
         f"{UNIT}app.py",
         f"{UNIT}fenced_output.py",
         f"{UNIT}heal_keys.py",

@@ -1,0 +1,233 @@
+"""What the fence rejects, what it leaves to another attempt, and what an output gets."""
+
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.support import events
+from tests.unit import s3_calls
+from tests.unit.s3_calls import (
+    MAXIMUM_BYTES,
+    OUTPUT,
+    answer,
+    delete,
+    fails,
+    no_output,
+    output,
+    read,
+    source,
+    write,
+)
+
+OF_ANOTHER_BUCKET = output("0A", source_bucket="other")
+OWN = f"{OUTPUT}/0B"
+DAY = 86_400
+
+
+@pytest.fixture(autouse=True)
+def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inorder_fence.fenced_output.time", Mock(**{"time.return_value": 0.9}))
+
+
+def created(key: str = s3_calls.KEY, **more: Any) -> Any:
+    return events.created(key, **{"sequencer": "0B", "etag": "b"} | more)
+
+
+def outcome(event: Any, *calls: s3_calls.Call, **options: Any) -> str:
+    return str(answer(event, *calls, **options)["outcome"])
+
+
+def rejection(event: Any, *calls: s3_calls.Call, **options: Any) -> str:
+    """Give the error of a rejection, which has a cause and no output."""
+    given = answer(event, *calls, **options)
+    assert given.keys() == {"outcome", "error", "cause", "expires_at"}
+    assert given["outcome"] == "Rejected"
+    assert given["cause"]
+    return str(given["error"])
+
+
+# The answer
+
+
+def test_an_answer_says_for_how_long_its_record_is_kept() -> None:
+    assert answer(created(), output("0C"))["expires_at"] == str(7 * DAY)
+    rejected = answer(created(sequencer="ZZ"))
+    assert rejected["expires_at"] == str(15 * DAY)  # longer than SQS keeps the parked event
+
+
+def test_an_answer_says_the_same_as_a_time_in_text_if_it_is_asked_to() -> None:
+    given = answer(created(), output("0C"), done_until=True)
+    assert given["done_until"] == "1970-01-08T00:00:00Z"
+    assert "done_until" not in answer(created(), output("0C"))
+    assert "done_until" not in answer(created(sequencer="ZZ"), done_until=True)
+
+
+# Events
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        created(sequencer="ZZ"),
+        created(sequencer="F" * 129),
+        created(key=""),
+        created(etag=""),
+        events.without(events.deleted("a/x"), "detail.object.sequencer"),
+        created(bucket=""),
+    ],
+    ids=["word", "long", "no key", "no ETag", "no sequencer", "no bucket"],
+)
+@pytest.mark.parametrize("fence", ["newest", "each", "none"])
+def test_an_event_that_s3_cannot_have_sent_is_rejected(event: Any, fence: str) -> None:
+    assert rejection(event, fence=fence) == "InvalidEvent"
+
+
+def test_an_empty_version_is_none_in_the_event_and_at_the_output() -> None:
+    newer = output("0C", source_bucket="input", source_version_id="")
+    assert outcome(created(version_id=""), newer) == "Superseded"
+
+
+# Outputs that are there
+
+
+@pytest.mark.parametrize("event", [created(), events.deleted("a/x", sequencer="0B")])
+def test_the_output_of_another_bucket_is_neither_replaced_nor_deleted(event: Any) -> None:
+    assert rejection(event, OF_ANOTHER_BUCKET) == "OutputOfAnotherBucket"
+
+
+def test_the_output_of_another_bucket_has_the_name_of_an_own_one() -> None:
+    other = output("0A", key=OWN, source_bucket="other")
+    assert rejection(created(), other, fence="each") == "OutputOfAnotherBucket"
+
+
+@pytest.mark.parametrize("fence", ["newest", "each", "none"])
+def test_an_output_bucket_that_is_the_input_bucket_is_refused(fence: str) -> None:
+    assert rejection(created(bucket="output"), fence=fence) == "InvalidSource"
+
+
+def test_an_output_with_a_sequencer_that_s3_cannot_have_written_is_replaced() -> None:
+    calls = output("ZZ", source_etag="b"), read(), write(etag="1"), source()
+    assert outcome(created(), *calls) == "Processed"
+
+
+# Sources
+
+
+def test_what_the_work_rejects_is_rejected_with_its_error() -> None:
+    assert rejection(created(), no_output(), read("bad")) == "Bad"
+
+
+def test_a_source_may_have_as_many_bytes_as_are_allowed() -> None:
+    largest = read(ContentLength=MAXIMUM_BYTES)
+    assert outcome(created(), no_output(), largest, write(), source()) == "Processed"
+    larger = read(ContentLength=MAXIMUM_BYTES + 1)
+    assert rejection(created(), no_output(), larger) == "InvalidSource"
+
+
+def test_the_length_of_an_outputs_key_is_counted_in_bytes() -> None:
+    key = "é" * 511 + "x"
+    assert rejection(created(key)) == "InvalidSource"
+    given = answer(events.deleted(key, sequencer="0C"))
+    assert (given["outcome"], given["output_key"]) == ("Processed", f"out-{key}")
+
+
+@pytest.mark.parametrize(
+    ("fence", "key", "calls"),
+    [
+        ("newest", "a/out-", [no_output("a/out-"), read("", key="a/")]),
+        ("each", "a/out-/0B", [no_output("a/out-/0B"), read("", key="a/", version="null")]),
+        ("none", "a/out-", [read("", None, "a/")]),
+    ],
+)
+def test_a_folder_of_the_console_has_no_output(
+    fence: str, key: str, calls: list[s3_calls.Call]
+) -> None:
+    given = answer(created("a/"), *calls, fence=fence)
+    assert (given["outcome"], given["output_key"]) == ("Superseded", key)
+
+
+@pytest.mark.parametrize(("key", "content"), [("a/x", ""), ("a/", "B")])
+def test_an_object_without_content_or_with_a_slash_is_no_folder(key: str, content: str) -> None:
+    name = key.replace("a/", "a/out-")
+    calls = read(content, None, key, ETag='"b"'), write(content, key=name, is_fenced=False)
+    assert outcome(created(key), *calls, fence="none") == "Processed"
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(403, "InvalidObjectState"), (400, "InvalidRequest"), (400, "KMS.DisabledException")],
+    ids=["archived", "SSE-C", "disabled key"],
+)
+def test_a_source_that_s3_refuses_for_good_is_rejected(status: int, code: str) -> None:
+    refused = fails(read(version="null"), status, code)
+    assert rejection(created(), no_output(OWN), refused, fence="each") == "SourceUnreadable"
+    assert rejection(created(), no_output(), fails(read(), status, code)) == "SourceUnreadable"
+
+
+def test_the_check_learns_from_get_why_head_is_refused() -> None:
+    key = f"{OUTPUT}/v1"
+    refused = fails(source(version="v1"), 400)
+    reason = fails(read(etag=None, version="v1"), 400, "InvalidRequest")
+    calls = output("0B", key=key, source_version_id="v1"), refused, reason
+    assert rejection(created(version_id="v1"), *calls, fence="each") == "SourceUnreadable"
+
+
+def test_metadata_that_are_too_large_together_reject_the_event() -> None:
+    calls = no_output(), read(), fails(write(), 400, "MetadataTooLarge")
+    assert rejection(created(), *calls) == "InvalidSource"
+
+
+# Faults
+
+
+def fault(event: Any, *calls: s3_calls.Call, fence: str = "newest") -> str:
+    with pytest.raises(ClientError) as raised:
+        answer(event, *calls, fence=fence)
+    return str(raised.value.response["Error"]["Code"])
+
+
+def test_a_key_that_may_become_usable_is_a_fault() -> None:
+    refused = fails(read(), 400, "KMS.KMSInvalidStateException")
+    assert fault(created(), no_output(), refused) == "KMS.KMSInvalidStateException"
+
+
+def test_what_may_not_be_read_is_a_fault() -> None:
+    assert fault(created(), fails(output("0A"), 403)) == "403"
+    assert fault(created(), output("0B"), fails(source(), 403)) == "403"
+
+
+def test_what_may_not_be_written_or_deleted_is_a_fault() -> None:
+    refused = fails(write(), 403, "AccessDenied")
+    assert fault(created(), no_output(), read(), refused) == "AccessDenied"
+    key = f"{OUTPUT}/v1"
+    event = events.deleted("a/x", sequencer="0C", version_id="v1")
+    own = output("0B", key=key, source_version_id="v1")
+    refused = fails(delete("1", key), 403, "AccessDenied")
+    assert fault(event, own, refused, fence="each") == "AccessDenied"
+
+
+def test_a_missing_bucket_is_a_fault_and_no_missing_object() -> None:
+    assert fault(created(), no_output(), fails(read(), 404, "NoSuchBucket")) == "NoSuchBucket"
+    missing = fails(write(), 404, "NoSuchBucket")
+    assert fault(created(), no_output(), read(), missing) == "NoSuchBucket"
+
+
+def test_without_a_fence_a_conflict_is_a_fault_and_any_version_is_read() -> None:
+    written = write("C", source_etag="c", version="v1", is_fenced=False)
+    calls = read("C", None, ETag='"c"', VersionId="v2"), fails(written, 409, "Conflict")
+    assert fault(created(version_id="v1"), *calls, fence="none") == "Conflict"
+
+
+# What an output gets
+
+
+def test_an_output_gets_what_is_named_and_the_source_has() -> None:
+    """Its own metadata win over the source's, and a version that it does not have is not kept."""
+    metadata = {"made-by": "me", "sequencer": "0F", "source-version-id": "v9"}
+    given = read(CacheControl="no-cache", ContentLanguage="de", Metadata=metadata)
+    written = write(CacheControl="no-cache", Metadata={"made-by": "me"})
+    names = ["CacheControl", "ContentDisposition", "Metadata"]
+    calls = no_output(), given, written, source()
+    assert outcome(created(), *calls, hands_on=names) == "Processed"
