@@ -328,11 +328,10 @@ class Fence:
     def write_each(self, event: ObjectEvent) -> Answer:
         """Give each event an output of its own, which is written once.
 
-        The output goes to ``<folder>/out-<name>/<version or sequencer>``. A repair writes that of a
-        version again if another version of the code has made it. The deletion of a version
-        deletes that version's output. A delete marker deletes none. Without
-        versions, or of the null version, a deletion deletes the outputs of all older events,
-        because their source is gone.
+        The output goes to ``<folder>/out-<name>/<version or sequencer>``. The deletion of a version
+        deletes that version's output. A delete marker deletes none. Without versions, or of the
+        null version, a deletion deletes the outputs of all older events, because their source is
+        gone.
 
         Raises
         ------
