@@ -27,13 +27,19 @@ THROTTLED, THROTTLED_SHARE = "Lambda.TooManyRequestsException", 1 / 2
 MAXIMUM_REASONS, REASON_CHARACTERS = 10, 200
 # How often an event is retried after an error that the event itself makes likely, however long the
 # patience. A function is out of time also while S3 does not answer: 12 retries take three quarters
-# of an hour. No outage makes it crash, or run out of memory. Lambda has the names for these; a
-# sweep names an execution that died.
+# of an hour. No outage makes it crash, or run out of memory.
+# Step Functions reports the error type of Lambda's answer, such as that of a timeout:
 # https://github.com/aws-solutions-library-samples/accelerated-intelligent-document-processing-on-aws/issues/917
+# and that of a crash: https://github.com/awslabs/amazon-s3-find-and-forget/pull/283
+# Its guide names Lambda.Unknown for an answer without a type, of a timeout or of too little memory:
+# https://docs.aws.amazon.com/step-functions/latest/dg/bp-lambda-serviceexception.html
+# Python raises MemoryError, and a sweep names an execution that died.
 RETRIES_AT_MOST = {
     "Sandbox.Timedout": 12,
+    "Lambda.Unknown": 12,
     "Runtime.ExitError": 3,
     "Runtime.OutOfMemory": 3,
+    "MemoryError": 3,
     "ExecutionDied": 8,
     "NotClaimed": 0,  # a sweep has counted
     # A function's answer is above 256 KiB. AWS's guide says that no state catches this error, but

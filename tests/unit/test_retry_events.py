@@ -173,8 +173,10 @@ def test_an_error_that_no_retry_helps_parks_its_event_at_once(error: str) -> Non
     ("error", "limit"),
     [
         ("Sandbox.Timedout", 12),
+        ("Lambda.Unknown", 12),
         ("Runtime.ExitError", 3),
         ("Runtime.OutOfMemory", 3),
+        ("MemoryError", 3),
         ("ExecutionDied", 8),
     ],
 )
@@ -191,6 +193,14 @@ def test_an_error_that_the_event_makes_likely_has_its_own_limit(error: str, limi
     assert again(other)["retry"]["attempt"] == 41
     history = retry(40, NOW - HOUR, "x: y (40 times)", f"{error}: z (99 times)")
     assert isinstance(decide(fault(EVENT | {"retry": history})), Park)
+
+
+def test_an_exception_of_a_function_on_the_local_aws_is_no_crash() -> None:
+    reason = {"Error": "Runtime.HandlerError", "Cause": "ClientError"}
+    event = EVENT
+    for _ in range(20):
+        event = started(decide(fault(event, reason)))
+    assert event["retry"]["attempt"] == 20
 
 
 # --- Reasons ------------------------------------------------------------------------------------

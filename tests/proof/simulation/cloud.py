@@ -4,7 +4,7 @@ import inspect
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
@@ -49,7 +49,8 @@ class Settings:
     retry_hours: float = DEFAULTS["RetryHours"]
     outages: Iterable[Outage] = ()
     dies: Dies = lambda _, __: False  # tells whether an execution dies when it enters a state
-    poison: frozenset[str] = frozenset()  # keys of objects for which the function fails
+    # By the keys of objects for which the function fails: its error.
+    poison: dict[str, Exception] = field(default_factory=dict)
     twice: float = 0  # the share of the messages that SQS delivers twice
     maximum_concurrency: int = CONSUMER["ScalingConfig"]["MaximumConcurrency"]
     seed: int = 1
@@ -163,8 +164,8 @@ class Cloud:
         days = DEFAULTS["RecordRetentionDays"]
 
         def answer_or_fail(payload: Json) -> Json:
-            if payload["event"]["detail"]["object"]["key"] in poison:
-                raise ValueError("This object always fails.")
+            if error := poison.get(payload["event"]["detail"]["object"]["key"]):
+                raise error
             answer: Json = fence.answer(payload, days)
             return answer
 

@@ -64,6 +64,8 @@ class Function:
         result: Json | ServiceError
         try:
             result = self.answer(payload)
+        except ServiceError as error:  # Lambda's, of a function that ended without an answer
+            result = error
         except Exception as error:
             described = {"errorType": type(error).__name__, "errorMessage": str(error)}
             result = ServiceError(type(error).__name__, json.dumps(described))

@@ -6,10 +6,17 @@ from collections import Counter
 import pytest
 
 from inorder import PROJECT
-from inorder.cost import prices
+from inorder.cost import prices, prices_of
 from retry_events.retries import FIRST_SECONDS, GROWTH, LONGEST_SECONDS, RETRIES_AT_MOST
-from tests.proof.simulation.clock import Kind, Outage
-from tests.proof.simulation.cloud import CONSUMER, CONSUMER_SECONDS, RESOURCES, Cloud, Settings
+from tests.proof.simulation.clock import Kind, Outage, ServiceError
+from tests.proof.simulation.cloud import (
+    CONSUMER,
+    CONSUMER_SECONDS,
+    DEFAULTS,
+    RESOURCES,
+    Cloud,
+    Settings,
+)
 from tests.proof.simulation.conftest import DAY, POLICIES, assert_promise, upload, uploaded_at_once
 from tests.proof.simulation.machine import Execution
 
@@ -56,15 +63,39 @@ def invocations(executions: int | None = None) -> int:
     return executions * 2
 
 
-@pytest.mark.parametrize("executions", [1 + RETRIES_AT_MOST["Sandbox.Timedout"], None])
-def test_the_document_says_what_an_upload_can_cost(executions: int | None) -> None:
+def test_the_document_says_what_an_upload_can_cost() -> None:
     text = (PROJECT / "docs" / "operate.md").read_text()
-    found = re.findall(r"(\d+) \((\S+)\s+dollars\) if it makes", text)
-    number, price = found[0 if executions else 1]
-    gb_seconds = RESOURCES["InvertImageFunction"]["Timeout"] * 1769 / 1024
-    count = invocations(executions)
-    assert int(number) == count
-    assert 0 < float(price) - count * gb_seconds * prices()["lambda_gb_seconds"].price < 0.01
+    rows = re.findall(r"^\| .+ \| (\d+) \| (\d\.\d{3}) \|$", text, re.MULTILINE)
+    seconds = RESOURCES["InvertImageFunction"]["Timeout"]
+    megabytes, region = DEFAULTS["FunctionMemorySize"], prices_of().partition(",")[0]
+    assert f"timeout of {seconds} s, with\n{megabytes:,} MB, in {region}:" in text
+    limits = RETRIES_AT_MOST["Runtime.OutOfMemory"], RETRIES_AT_MOST["Sandbox.Timedout"]
+    computed = []
+    for count in (*(invocations(1 + limit) for limit in limits), invocations()):
+        dollars = prices()["lambda_requests"].dollars(count)
+        gb_seconds = count * seconds * megabytes / 1024
+        dollars += prices()["lambda_gb_seconds"].dollars(gb_seconds)
+        computed.append((str(count), f"{dollars:.3f}"))
+    assert rows == computed
+
+
+@pytest.mark.parametrize(
+    "error",
+    ["Runtime.OutOfMemory", "Runtime.ExitError", "MemoryError", "Sandbox.Timedout"],
+)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_an_event_that_ends_its_function_is_parked_after_a_few_invocations(
+    policy: str, error: str
+) -> None:
+    cloud = Cloud(Settings(policy, poison={"poison.png": ServiceError(error)}))
+    upload(cloud, "poison.png")
+    upload(cloud, "0.png")
+    cloud.run_until_quiet(DAY)
+    [parked] = cloud.parked
+    executions = 1 + RETRIES_AT_MOST[error]
+    assert (parked["reason"]["Error"], parked["reason"]["attempts"]) == (error, executions)
+    assert cloud.clock.total("invocations") == invocations(executions) + 1  # the other event's
+    assert len(cloud.finished) == 1
 
 
 @pytest.mark.parametrize(
@@ -74,7 +105,8 @@ def test_the_document_says_what_an_upload_can_cost(executions: int | None) -> No
 def test_an_event_that_always_fails_is_parked_once_after_a_day_however_often_it_is_delivered(
     policy: str, deliveries: int, twice: float
 ) -> None:
-    cloud = Cloud(Settings(policy, poison=frozenset({"poison.png"}), twice=twice))
+    error = ValueError("This object always fails.")
+    cloud = Cloud(Settings(policy, poison={"poison.png": error}, twice=twice))
     cloud.upload("poison.png", deliveries=deliveries)
     upload(cloud, "0.png")
     cloud.run_until_quiet(2 * DAY)
