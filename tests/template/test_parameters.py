@@ -253,6 +253,18 @@ def test_an_alarm_tells_that_a_message_is_old_or_that_a_function_fails() -> None
         assert queue["MessageRetentionPeriod"] - alarm["Threshold"] >= 4 * 86400
 
 
+def test_cloudwatch_accepts_each_alarm_and_an_empty_queue_raises_none() -> None:
+    """https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html."""
+    for name, alarm in Deployed().of(ALARM).items():
+        assert 0 < len(alarm["AlarmDescription"]) <= 1024, name
+        seconds = alarm["Period"] * alarm["EvaluationPeriods"]
+        assert seconds <= (86_400 if alarm["Period"] < 3600 else 604_800), name
+        assert alarm.get("DatapointsToAlarm", 1) <= alarm["EvaluationPeriods"], name
+        if alarm["Namespace"] == "AWS/SQS":
+            assert alarm["ComparisonOperator"] == "GreaterThanOrEqualToThreshold", name
+            assert alarm["TreatMissingData"] == "notBreaching", name
+
+
 @pytest.mark.parametrize(("topic", "told"), [("", None), (TOPIC, [TOPIC])])
 def test_an_alarm_reaches_the_topic(topic: str, told: list[str] | None) -> None:
     stack = Deployed(AlarmTopicArn=topic)

@@ -10,11 +10,14 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from botocore.loaders import Loader
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from inorder import PROJECT
-from tests.support.resolved_template import template
+from inorder.asl.definition import is_end
+from inorder.model.policies import definition
+from tests.support.resolved_template import of_type, template
 
 DOCUMENTS = [
     PROJECT / "README.md",
@@ -106,3 +109,30 @@ def test_the_page_of_parameters_lists_those_of_the_template() -> None:
         name: f"`{parameter['Default']}`" if parameter["Default"] != "" else "(empty)"
         for name, parameter in parameters.items()
     }
+
+
+def section(heading: str) -> str:
+    """Give a section of docs/operate.md."""
+    text = (PROJECT / "docs" / "operate.md").read_text(encoding="utf-8")
+    return text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def test_a_query_names_the_states_of_the_state_machines() -> None:
+    """A query that names a missing state, or not each end, answers with less and says nothing."""
+    policies = template()["Parameters"]["Policy"]["AllowedValues"]
+    states = dict(each for policy in policies for each in definition(policy)["States"].items())
+    ends = {name for name, state in states.items() if is_end(state)}
+    model = Loader().load_service_model("stepfunctions", "service-2")
+    types = set(model["shapes"]["HistoryEventType"]["enum"])
+    lists = re.findall(r"details\.name (?:=|in) (.+)", section("Queries"))
+    named = [set(re.findall(r'"([A-Z][\w ?]+)"', names)) - types for names in lists]
+    assert len(named) >= 3
+    assert set.union(*named) <= states.keys()
+    assert [names for names in named if "Processed" in names and not names >= ends] == []
+
+
+def test_the_runbook_has_each_alarm_and_what_all_of_them_cost() -> None:
+    text = section("Alarms")
+    alarms = [*of_type(template()["Resources"], "CloudWatch::Alarm")]
+    assert re.findall(r"^\| `(\w+Alarm)` \|", text, re.MULTILINE) == alarms
+    assert f"alarms, which cost {len(alarms) / 10:.2f} dollars a month" in text
