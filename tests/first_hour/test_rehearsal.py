@@ -25,6 +25,7 @@ from tests.first_hour import __main__ as command
 from tests.first_hour import deliveries, faults, tools, trial
 from tests.first_hour.questions import QUESTIONS, Question, Verdict, seen
 from tests.first_hour.report import Report, without_names
+from tests.first_hour.tools import WATCHED
 from tests.first_hour.trial import Trial
 
 EXPECTED, FAILED, NOT_ASKED = Verdict.EXPECTED, Verdict.FAILED, Verdict.NOT_ASKED
@@ -125,14 +126,14 @@ TOLD: dict[str, Any] = {"id": "1", "previous_event_id": "0", "event_timestamp": 
 TOLD |= {"type": "ExecutionSucceeded", "execution_arn": "arn:aws:states:r:0:express:m:name:run"}
 ENTRY = {"message": json.dumps(TOLD), "ingestionTime": 4000, "timestamp": 1}
 OF_TRIAL = [{"Name": "QueueName", "Value": f"{trial.NAME}1-Queue"}]
-STATES = [{"MetricName": f"Executions{n}", "Dimensions": OF_TRIAL} for n in ("Started", "Failed")]
-OF_LOG = [{"MetricName": "Outcomes"}, {"MetricName": "FailedExecutions"}]
-ALARMS = [{"AlarmName": f"{n}Alarm"} for n in ("EventParked", "ExecutionsFailed")]
+METRICS = [{"MetricName": name, "Dimensions": OF_TRIAL} for _, name in sorted(WATCHED)]
+METRICS += [{"MetricName": "Processed"}]
+ALARMS = [{"AlarmName": f"{n}Alarm"} for n in ("ParkedEvents", "EventParked")]
 ANSWERS: dict[str, dict[str, Any]] = {  # of AWS, as expected
     "GetServiceQuota": {"Quota": {"Value": 1500.0}},
     "ValidateStateMachineDefinition": {"result": "OK", "diagnostics": []},
     "FilterLogEvents": {"events": [ENTRY]},
-    "ListMetrics": {"Metrics": STATES + OF_LOG},
+    "ListMetrics": {"Metrics": METRICS},
     "DescribeAlarms": {"MetricAlarms": ALARMS},
     "StartQuery": {"queryId": "1"},
     "GetQueryResults": {"status": "Complete", "results": []},
@@ -145,7 +146,7 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     },
     "definitions": {"ValidateStateMachineDefinition": {"result": "FAIL", "diagnostics": [WRONG]}},
     "log": {"FilterLogEvents": {"events": [ENTRY, ENTRY]}},
-    "metrics": {"ListMetrics": {"Metrics": STATES[:1] + OF_LOG}},
+    "metrics": {"ListMetrics": {"Metrics": METRICS[1:]}},
     "alarms": {"DescribeAlarms": {"MetricAlarms": ALARMS[:1]}},
     "queries": {"GetQueryResults": {"status": "Failed", "results": []}},
     "undelivered": {"GetQueueAttributes": {"Attributes": {"ApproximateNumberOfMessages": "0"}}},
