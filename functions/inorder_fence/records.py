@@ -103,7 +103,7 @@ def without_history(event: Any) -> Any:
 # Messages
 
 
-def retry_message(event: Json, error: str, cause: str, record_id: str = "") -> str:
+def retry_message(event: Json, error: str, cause: str, record_id: str) -> str:
     """Write what a state machine sends to the retry queue, whichever policy wrote the record.
 
     Parameters

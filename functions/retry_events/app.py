@@ -231,7 +231,6 @@ def _described(fault: Fault) -> dict[str, Any]:
         **{name: described[field] for name, field in fields.items() if field in described},
         "attempts": fault.attempt + 1,
         "since": _iso(fault.since),
-        "age_seconds": round(time.time() - fault.since),
         "reasons": fault.reasons,
     }
 

@@ -36,7 +36,7 @@ class Verdict(StrEnum):
     SKIPPED = "skipped"  # a folder that S3's console has made: it has no bytes, and no output
 
 
-# What a repair mends, and what it mends if it is told to replace what others have written.
+# What a repair mends. It also replaces foreign outputs if it is told to.
 REPAIRABLE = frozenset({Verdict.MISSING, Verdict.STALE, Verdict.ORPHANED})
 WRONG = frozenset(Verdict) - {Verdict.RIGHT, Verdict.WAITING, Verdict.SKIPPED}
 

@@ -100,10 +100,7 @@ class Reader:
         try:
             return self.finding(subject, self._read(subject))
         except Refused as error:
-            return self._refused(subject, error)
-
-    def _refused(self, subject: Subject, error: Refused) -> Finding:
-        return self.finding(subject, Reading(subject, refusal=str(error)))
+            return self.finding(subject, Reading(subject, refusal=str(error)))
 
     def finding(
         self, subject: Subject, reading: Reading | None, parked: bool | None = None

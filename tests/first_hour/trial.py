@@ -46,7 +46,6 @@ class Trial:
         self.work: dict[str, str] = {}  # the outputs of WORK_TEMPLATE
         self._clients = dict[str, Any]()
         self.aws: Connection  # the stack, once it is deployed
-        self.took: dict[str, float] = {}  # seconds, by what was deployed
 
     @property
     def stack(self) -> Stack:
@@ -78,13 +77,8 @@ class Trial:
         self.is_deployed = False
         self.work = self.create("work", WORK_TEMPLATE)
         key = {"KmsKeyArn": self.work["KmsKeyArn"]}
-        self._timed("main", partial(self.deploy_main, **key))
+        self.deploy_main(**key)
         self.is_deployed = True
-
-    def _timed(self, name: str, deploy: Callable[[], None]) -> None:
-        began = time.monotonic()
-        deploy()
-        self.took[name] = time.monotonic() - began
 
     def deploy_main(self, **parameters: str) -> None:
         """Deploy the stack, or change parameters of it."""

@@ -78,12 +78,8 @@ def of_type(resources: Json, kind: str) -> dict[str, Json]:
 
 def resolve(parsed: Json, parameters: dict[str, str]) -> Json:
     """Give resources and outputs of a deployment."""
-    types = {name: each["Type"] for name, each in parsed.get("Parameters", {}).items()}
-    values = {
-        name: value.split(",") if types[name] == "CommaDelimitedList" else value
-        for name, value in _values(parsed, parameters).items()
-    }
-    resolver = _Resolver({**values, **PSEUDO_PARAMETERS}, parsed.get("Conditions", {}))
+    values = _values(parsed, parameters) | PSEUDO_PARAMETERS
+    resolver = _Resolver(values, parsed.get("Conditions", {}))
     return {
         section: {
             name: resolver.resolve({k: v for k, v in each.items() if k != "Condition"})
@@ -94,7 +90,7 @@ def resolve(parsed: Json, parameters: dict[str, str]) -> Json:
     }
 
 
-def _values(parsed: Json, parameters: dict[str, str]) -> dict[str, str]:
+def _values(parsed: Json, parameters: dict[str, str]) -> Json:
     described = parsed.get("Parameters", {})
     return {name: str(each.get("Default", name)) for name, each in described.items()} | parameters
 
@@ -148,18 +144,6 @@ class _Resolver:
 
     def _or(self, argument: list[Any]) -> bool:
         return any(self.resolve(argument))
-
-    def _split(self, argument: list[Any]) -> list[str]:
-        separator, text = argument
-        return str(self.resolve(text)).split(separator)
-
-    def _select(self, argument: list[Any]) -> Any:
-        index, values = argument
-        return self.resolve(values)[int(index)]
-
-    def _join(self, argument: list[Any]) -> str:
-        separator, parts = argument
-        return str(separator.join(map(str, self.resolve(parts))))
 
     def _sub(self, argument: Any) -> str:
         text, more = argument if isinstance(argument, list) else (argument, {})

@@ -55,7 +55,7 @@ def test_the_ids_of_all_kinds_of_records_are_compared() -> None:
 
 @pytest.mark.parametrize("sent", SENT)
 def test_a_state_machine_sends_the_fields_of_the_modules_message(sent: dict[str, Any]) -> None:
-    message = records.retry_message(created(ODD), "E", "c")
+    message = records.retry_message(created(ODD), "E", "c", "id")
     fields = {name.removesuffix(".$") for name in sent}
     assert fields == {"execution", *json.loads(message)}
     assert sent["outcome"] == json.loads(message)["outcome"]
