@@ -585,6 +585,13 @@ def test_a_message_goes_on_waits_or_is_finished_as_its_stream_says(
         assert "ExpressionAttributeNames" not in parked  # DynamoDB refuses an empty one
 
 
+def test_two_events_are_retried_at_the_same_time(retries: Retries) -> None:
+    retries.send(FAULT, json.dumps(body(created("other.png"))))
+    retries.poll()
+    retries.poll(12)
+    assert retries.counts() == (2, 0)
+
+
 def test_a_message_goes_on_when_the_one_before_it_is_silent(retries: Retries) -> None:
     """The execution that the first one has started died, or there was nothing left to do."""
     retries.send(FAULT, FAULT)

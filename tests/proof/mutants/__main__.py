@@ -1,33 +1,27 @@
-"""Tries all mutants of the given policies and functions: `make mutants`."""
+"""Tries all mutants of the given policies: `make mutants`."""
 
 import sys
 
 import click
 
 from inorder.model import policies
-from tests.proof.mutants import functions, state_machines
+from tests.policies.tables import TABLES
+from tests.proof.mutants import state_machines
 from tests.proof.mutants.harness import UNCHANGED, Tests
-from tests.proof.mutants.survivors import reasons
 
 WORKERS = 2
 
 
 def main(names: list[str]) -> int:
     """Print how many mutants are killed; fail if others survive than are expected."""
-    if unknown := set(names) - {*policies.names(), *functions.TESTED_BY}:
-        sys.exit(f"There is no policy and no function named {', '.join(sorted(unknown))}.")
+    if unknown := set(names) - {*policies.names()}:
+        sys.exit(f"There is no policy named {', '.join(sorted(unknown))}.")
     wrong = 0
     with state_machines.prepared():
         for name in names:
-            if name in functions.TESTED_BY:
-                tests = Tests(functions.TESTED_BY[name], functions.watch)
-                chosen = functions.mutants(name)
-            else:
-                tests = Tests([*state_machines.TESTED_BY, "--policy", name], state_machines.watch)
-                chosen = state_machines.mutants(name)
-            tried = tests.survivors(chosen, WORKERS)
+            tests = Tests([*state_machines.TESTED_BY, "--policy", name])
             verdicts: dict[str, bool] = {}
-            for mutant, survives in tried:
+            for mutant, survives in tests.survivors(state_machines.mutants(name), WORKERS):
                 if mutant.name != UNCHANGED:
                     verdicts[mutant.name] = survives
                 elif not survives:
@@ -39,7 +33,7 @@ def main(names: list[str]) -> int:
 def _others_survive(name: str, verdicts: dict[str, bool]) -> bool:
     survivors = {mutant for mutant, survives in verdicts.items() if survives}
     click.echo(f"{name}: {len(verdicts)} mutants, {len(survivors)} survive")
-    expected = reasons(name)
+    expected = TABLES[name].survivors
     for mutant in sorted(survivors & expected.keys()):
         click.echo(f"survives, as expected: {name}: {mutant}: {expected[mutant]}")
     for mutant in sorted(survivors - expected.keys()):
@@ -50,4 +44,4 @@ def _others_survive(name: str, verdicts: dict[str, bool]) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:] or [*policies.names(), *functions.TESTED_BY]))
+    sys.exit(main(sys.argv[1:] or policies.names()))

@@ -13,46 +13,46 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, redirect_stderr, redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from inorder import PROJECT
+from inorder.model.execution import Execution, execution_of
+from tests.support.selection import policies_of
 
 PATIENCE = 10  # a test fails if it takes so many times as long as without a mutant
 LONGEST_SECONDS = 120  # of one mutant: it may also hang where a test's end is awaited
 MEMORY_BYTES = 8 << 30
-CODE = f"{PROJECT}/functions/"
-IMPORTED_ANEW = (CODE, *(f"{PROJECT}/tests/{each}/" for each in ("unit", "policies")))
+IMPORTED_ANEW = f"{PROJECT}/tests/policies/"  # what reads the ASL files
 
 UNCHANGED = "unchanged"  # is no mutant: if it does not survive, the others were not killed either
-# Notes what a test reaches in that time, in the form of `Mutant.where`.
-Watch = Callable[[pytest.Item, set[str]], AbstractContextManager[None]]
 
 
 class Mutant(NamedTuple):
     """One change, made in a process in which nothing has been imported that may be changed."""
 
     name: str
-    where: str  # a file and a function, as in stuck.py:oldest, or a policy and a state
+    where: str  # a policy and a state, as in latest-wins:Claim Key
     install: Callable[[], str]  # also gives what finds the mutant without a test, or ""
 
 
 class Tests:
-    """The tests that may notice a mutant: files, or tests of a file, and options of pytest."""
+    """The tests that may notice a mutant: files, and options of pytest."""
 
-    def __init__(self, names: list[str], watch: Watch) -> None:
-        self._names, self._watch = names, watch
+    def __init__(self, names: list[str]) -> None:
+        self._names = names
         self._seconds: dict[str, float] = {}
         self._reached: dict[str, set[str]] = {}
         self._kills: Counter[tuple[str, str]] = Counter()
 
     def survivors(self, chosen: Iterable[Mutant], workers: int) -> Iterator[tuple[Mutant, bool]]:
         _forget()
-        surveying = _Surveying(self._watch, self._seconds, self._reached)
+        surveying = _Surveying(self._seconds, self._reached)
         if _run_pytest(self._names, surveying):
             raise RuntimeError(f"{surveying.failed or self._names} fails without a mutant")
         gc.freeze()
@@ -99,14 +99,14 @@ class Tests:
         return ""
 
     def _able(self, mutant: Mutant) -> list[str]:
-        """Choose the tests that reach the place, or else the files that reach its file."""
-        file = mutant.where.partition(":")[0] + ":"
-        able = [name for name, seen in self._reached.items() if seen & {mutant.where, file}]
+        """Choose the tests that reach the state, or else the files that reach its policy."""
+        policy = mutant.where.partition(":")[0] + ":"
+        able = [name for name, seen in self._reached.items() if seen & {mutant.where, policy}]
         if not able:
             files = {
                 _file_of(name)
                 for name, seen in self._reached.items()
-                if any(each.startswith(file) for each in seen)
+                if any(each.startswith(policy) for each in seen)
             }
             able = [name for name in self._reached if not files or _file_of(name) in files]
         kills = self._kills
@@ -142,6 +142,21 @@ def _run_pytest(names: list[str], plugin: Any) -> int:
         return int(pytest.main([*names, *options], plugins=[plugin]))
 
 
+@contextmanager
+def _watching(item: pytest.Item, reached: set[str]) -> Iterator[None]:
+    """Note the states that a test runs; one that runs none reads all."""
+    states = {item.callspec.params.get("state")} - {None} if hasattr(item, "callspec") else set()
+
+    def noting(*given: Any) -> Execution:
+        execution = execution_of(*given)
+        states.update(execution.path)
+        return execution
+
+    with patch("inorder.aws.executions.execution_of", noting):
+        yield
+    reached |= {f"{each}:{state}" for each in policies_of(item) for state in states or {""}}
+
+
 class _Run:
     failed = ""
 
@@ -163,17 +178,15 @@ class _Run:
 
 
 class _Surveying(_Run):
-    """Notes how long each test takes, and what it reaches."""
+    """Notes how long each test takes, and which states it reaches, as `Mutant.where` does."""
 
-    def __init__(
-        self, watch: Watch, seconds: dict[str, float], reached: dict[str, set[str]]
-    ) -> None:
-        self._watch, self._seconds, self._reached = watch, seconds, reached
+    def __init__(self, seconds: dict[str, float], reached: dict[str, set[str]]) -> None:
+        self._seconds, self._reached = seconds, reached
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         begun = time.monotonic()
-        with self._watch(item, self._reached.setdefault(item.nodeid, set())):
+        with _watching(item, self._reached.setdefault(item.nodeid, set())):
             result = yield
         self._seconds[item.nodeid] = time.monotonic() - begun
         return result

@@ -6,18 +6,13 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
-
-import pytest
 
 from inorder import PROJECT, local_aws
 from inorder.model import policies
-from inorder.model.execution import Execution, execution_of
 from tests.proof.mutants.harness import UNCHANGED, Mutant
 from tests.proof.mutants.mutation import is_refused, mutants_of
 from tests.support.in_process import InProcess
-from tests.support.selection import policies_of
 
 TESTED_BY = [
     "tests/policies",
@@ -52,21 +47,6 @@ def prepared() -> Iterator[None]:
         patch.object(InProcess, "wait_scale", WAIT_SCALE),
     ):
         yield
-
-
-@contextmanager
-def watch(item: pytest.Item, reached: set[str]) -> Iterator[None]:
-    """Note the states that a test runs; one that runs none reads all."""
-    states = {item.callspec.params.get("state")} - {None} if hasattr(item, "callspec") else set()
-
-    def noting(*given: Any) -> Execution:
-        execution = execution_of(*given)
-        states.update(execution.path)
-        return execution
-
-    with patch("inorder.aws.executions.execution_of", noting):
-        yield
-    reached |= {f"{each}:{state}" for each in policies_of(item) for state in states or {""}}
 
 
 def _install(policy: str, text: str) -> str:
