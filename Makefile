@@ -34,7 +34,7 @@ down: install ## Stop it again
 
 # Of a wrong edit of an ASL file that the check does not find, TestState names the state within half a minute.
 # Then the other tests run, the quick ones first; ten failures are enough to see what a wrong edit broke. The tests with a
-# local AWS wait much, for leases and schedules: five at a time keep two cores busy.
+# local AWS wait much, for locks and schedules: five at a time keep two cores busy.
 # The tests of the web page get a browser. Without one, the last line says why they did not run, and CI fails.
 PYTEST = $(BIN)/python -m pytest --maxfail 10
 QUICK = tests/unit tests/template tests/policies --ignore tests/policies/test_states.py
@@ -49,6 +49,7 @@ test: install ## Run the tests, the quick ones first: make test [NIGHT=1], which
 
 check: install
 	@$(BIN)/inorder check statemachine/*.asl.json examples/content_hash/*.asl.json
+	@$(BIN)/inorder check --standard examples/long_job/*.asl.json
 
 states: install
 	@$(PYTEST) tests/policies/test_states.py
@@ -61,7 +62,7 @@ HINT = || { test $$? = 5 || { echo "$(1)" >&2; exit 1; }; }
 
 prove: install ## Run all that is known about one policy, in minutes: make prove POLICY=name
 	@test -n "$(POLICY)" || { echo "Say which policy: make prove POLICY=name" >&2; exit 1; }
-	$(BIN)/inorder check "statemachine/$(STEM).asl.json"
+	$(BIN)/inorder check "$$($(BIN)/python -c 'import sys; from inorder.model.policies import asl_file; print(asl_file(sys.argv[1]))' "$(POLICY)")"
 	$(ABOUT) tests/policies/test_states.py $(call HINT,Either the ASL file is wrong or $(TABLE) must say what the state now does.)
 	$(ABOUT) tests/policies tests/template $(addprefix --ignore tests/policies/test_,states.py engines.py recipes.py) \
 	$(call HINT,If the policy now promises something else: change STORIES of $(TABLE) and its facts in statemachine/policies.toml.)

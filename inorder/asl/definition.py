@@ -5,8 +5,6 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import networkx as nx
-
 Json = dict[str, Any]
 Violation = tuple[str, str]  # state, or "" for the whole file; what is wrong
 Rule = Callable[[Json], Iterator[Violation]]
@@ -22,9 +20,11 @@ RESOURCES = {PUT, UPDATE, DELETE, GET, INVOKE, SEND, PUT_EVENTS, START}
 # No Express execution lives longer:
 # https://docs.aws.amazon.com/step-functions/latest/dg/choosing-workflow-type.html
 EXPRESS_SECONDS = 300
-CONDITION_FAILED = ["DynamoDB.ConditionalCheckFailedException"]
 
 _TOKEN = re.compile(r"(\$\$?(?:\.[\w-]+|\[[^\]]*\])*)|'(?:[^'\\]|\\.)*'")
+# attribute = :value, or attribute = if_not_exists(attribute, :value)
+_ASSIGNED = re.compile(r"(#?\w+) *= *(?:if_not_exists\(\1 *, *)?(:\w+)")
+_REMOVED = re.compile(r"\bREMOVE +(.+?) *(?:\b(?:SET|ADD|DELETE)\b|$)")
 
 
 def parse(text: str) -> Any:
@@ -33,10 +33,10 @@ def parse(text: str) -> Any:
     A ValueError says that it is not JSON, or that an object has a name twice, of which JSON would
     silently drop one.
     """
-    return json.loads(text, object_pairs_hook=_once_each)
+    return json.loads(text, object_pairs_hook=_unique)
 
 
-def _once_each(pairs: list[tuple[str, Any]]) -> Json:
+def _unique(pairs: list[tuple[str, Any]]) -> Json:
     names = [name for name, _ in pairs]
     for name in names:
         if names.count(name) > 1:
@@ -54,10 +54,9 @@ def each_state(check: Callable[[Json], Iterator[str]]) -> Rule:
     return rule
 
 
-def targets(state: Json, ignoring: list[str] | None = None) -> list[str]:
-    """List the states that may follow a state, without the Catch for exactly `ignoring`."""
-    catches = [each for each in state.get("Catch", []) if each["ErrorEquals"] != ignoring]
-    rules = [state, *state.get("Choices", []), *catches]
+def targets(state: Json) -> list[str]:
+    """List the states that may follow a state."""
+    rules = [state, *state.get("Choices", []), *state.get("Catch", [])]
     following = [rule["Next"] for rule in rules if "Next" in rule]
     return following + ([state["Default"]] if "Default" in state else [])
 
@@ -65,31 +64,6 @@ def targets(state: Json, ignoring: list[str] | None = None) -> list[str]:
 def is_end(state: Json) -> bool:
     """Tell whether an execution ends in a state: Succeed, Fail, or any state with ``End``."""
     return state["Type"] in {"Succeed", "Fail"} or state.get("End") is True
-
-
-def graph(states: Json, following: Callable[[str, Json], list[str]] | None = None) -> nx.DiGraph:
-    """Draw the states as a graph; `following` lists those that follow one, else `targets` does."""
-    drawn = nx.DiGraph()
-    drawn.add_nodes_from(states)
-    for name, state in states.items():
-        after = following(name, state) if following else targets(state)
-        drawn.add_edges_from((name, target) for target in after)
-    return drawn
-
-
-def values_written(states: Json, path: str) -> list[str]:
-    """List the expressions and the texts that Pass states write to a path."""
-    found = []
-    for state in states.values():
-        if state["Type"] != "Pass":
-            continue
-        root = state.get("ResultPath", "$")
-        for name, value in state.get("Parameters", {}).items():
-            inside = value.items() if isinstance(value, dict) else ()
-            places = {f"{root}.{name}": value}
-            places |= {f"{root}.{name}.{key}": each for key, each in inside}
-            found += [str(each) for at, each in places.items() if at.removesuffix(".$") == path]
-    return found
 
 
 def conditions(rule: Json) -> Iterator[Json]:
@@ -102,11 +76,9 @@ def conditions(rule: Json) -> Iterator[Json]:
 
 def expressions(state: Json) -> Iterator[str]:
     """List all that an engine evaluates in a state."""
-    yield from payload(state.get("Parameters"))
-    yield from payload(state.get("ResultSelector"))
-    parts = [each for rule in state.get("Choices", []) for each in conditions(rule)]
-    for part in [state, *parts]:
-        yield from (str(part[each]) for each in part if each == "Variable" or each.endswith("Path"))
+    for name, value in values(state):
+        if name == "Variable" or name.endswith((".$", "Path")):
+            yield str(value)
 
 
 def payload(template: Any) -> Iterator[str]:
@@ -129,3 +101,21 @@ def values(template: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 def paths(*expressions: Any) -> list[str]:
     """List the paths of expressions, but not what looks like one in their literals."""
     return [path for each in expressions for path in _TOKEN.findall(str(each)) if path]
+
+
+def assigned(state: Json) -> Json:
+    """Give the attributes that a write to DynamoDB sets, each with its typed value."""
+    parameters = state.get("Parameters", {})
+    names = parameters.get("ExpressionAttributeNames", {})
+    values = parameters.get("ExpressionAttributeValues", {})
+    clauses = _ASSIGNED.findall(parameters.get("UpdateExpression", ""))
+    updated = {names.get(name, name): values.get(value, {}) for name, value in clauses}
+    return {**parameters.get("Item", {}), **updated}
+
+
+def removed(state: Json) -> set[str]:
+    """List the attributes that an update of DynamoDB removes."""
+    parameters = state.get("Parameters", {})
+    names = parameters.get("ExpressionAttributeNames", {})
+    clause = _REMOVED.search(parameters.get("UpdateExpression", ""))
+    return {names.get(name, name) for name in re.split(", *", clause[1])} if clause else set()

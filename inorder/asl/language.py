@@ -1,4 +1,4 @@
-"""Is it valid Amazon States Language? Three libraries know most of it, and this the rest."""
+"""Is it valid Amazon States Language? Two libraries know most of it, and this the rest."""
 
 import json
 import re
@@ -9,50 +9,55 @@ from typing import Any
 from botocore.session import get_session
 from botocore.validate import ParamValidator
 
-from inorder.asl.definition import RESOURCES, START, Json, Rule, Violation, each_state, values
+from inorder.asl.definition import (
+    RESOURCES,
+    START,
+    Json,
+    Rule,
+    Violation,
+    conditions,
+    each_state,
+    values,
+)
 
 # A text that AWS would evaluate under a name that ends in .$, but not the name of a substitution.
 _UNSURE = r"value: Ellipsis|(MessageBody|Detail|Payload|input), value: \{"
 _EXPRESSION = re.compile(r"\$(?!\{)|States\.\w+\(")
 
 
-def _schema(definition: Json) -> Iterator[Violation]:
-    """Ask cfn-lint, which knows ASL's schema, by way of the resource that would hold the file."""
-    # Their import takes longer than most commands, which need only what else is known of a file.
-    from cfnlint import ManualArgs  # noqa: PLC0415
-    from cfnlint.api import lint  # noqa: PLC0415
-
-    template = {
-        "Resources": {
-            "StateMachine": {
-                "Type": "AWS::StepFunctions::StateMachine",
-                "Properties": {
-                    "RoleArn": "arn:aws:iam::123456789012:role/check",
-                    "Definition": definition,
-                },
-            }
-        }
-    }
-    for match in lint(json.dumps(template), config=ManualArgs(regions=["us-east-1"])):
-        place = [str(part) for part in (match.path or [])[4:]]
-        in_state = place[:1] == ["States"] and len(place) > 1
-        inside = " > ".join(place[2:] if in_state else place)
-        where = f"{inside}: " if inside else ""
-        yield place[1] if in_state else "", f"{where}{match.message} ({match.rule.id})"
-
-
 def _statelint(definition: Json) -> Iterator[Violation]:
     """Ask statelint, which knows what the fields of ASL may be, and which exclude each other."""
+    # Its import takes longer than most commands, which need only what else is known of a file.
     from statelint.config import Config  # noqa: PLC0415
     from statelint.linter import Linter  # noqa: PLC0415
     from statelint.problem import ProblemType  # noqa: PLC0415
 
     # It wants 2.0 for a rate of 2, and takes only letters and digits for a name in brackets.
     plain = re.sub(r"(?<=\[')[\w-]+(?='\])", "name", json.dumps(definition))
-    for problem in Linter.validate(plain, Config({ProblemType.FLOAT})):
+    try:
+        problems = Linter.validate(plain, Config({ProblemType.FLOAT}))
+    except (AttributeError, KeyError, TypeError) as error:
+        problems = [f"a value has a wrong type: {error}"]
+    for problem in problems:
         place = problem.rpartition("State Machine.")[2].removeprefix("States.")
         state = max(filter(place.startswith, definition["States"]), key=len, default="")
         yield state, re.sub(r"State Machine\.(States\.)?", "", problem)
+    if not problems:
+        yield from _types(definition)
+
+
+@each_state
+def _types(state: Json) -> Iterator[str]:
+    """Find values of types that statelint does not compare."""
+    for field in ("Parameters", "ResultSelector"):
+        if not isinstance(state.get(field, {}), dict):
+            yield f"its {field} must be an object"
+    for each in [each for rule in state.get("Choices", []) for each in conditions(rule)]:
+        if not isinstance(each.get("Variable", ""), str):
+            yield f"the Variable of a rule must be a text, and not {each['Variable']}"
+    for retrier in state.get("Retry", []):
+        if not isinstance(retrier.get("BackoffRate", 2), int | float):
+            yield f"a BackoffRate must be a number, and not {retrier['BackoffRate']}"
 
 
 @each_state
@@ -133,11 +138,11 @@ def _smaller(state: Json) -> Iterator[str]:
             yield "MaxDelaySeconds must not be below IntervalSeconds"
 
 
-SCHEMA: dict[str, Rule] = {"schema": _schema}
-FIELDS: dict[str, Rule] = {
-    "language": _statelint,
+LANGUAGE: dict[str, Rule] = {"language": _statelint}
+PARAMETERS: dict[str, Rule] = {"parameters": _parameters}
+RULES: dict[str, Rule] = {
     "default": _default,
-    "parameters": _parameters,
     "placeholders": _placeholders,
+    "literal": _literal,
+    "smaller": _smaller,
 }
-RULES: dict[str, Rule] = {"literal": _literal, "smaller": _smaller}

@@ -17,6 +17,9 @@ from inorder.asl.definition import (
 )
 
 STATE_TYPES = {"Pass", "Task", "Choice", "Wait", "Succeed", "Fail"}
+# EXPRESS waits for no job and no token, and has no activities:
+# https://docs.aws.amazon.com/step-functions/latest/dg/choosing-workflow-type.html
+OF_STANDARD = re.compile(r"\.sync(:2)?$|\.waitForTaskToken$|:activity:")
 INTRINSICS = {
     *("ArrayLength", "Format", "Hash", "JsonMerge", "JsonToString", "MathAdd"),
     *("StringSplit", "StringToJson", "UUID"),
@@ -37,8 +40,18 @@ NULLS = {("ResultPath", "Task"), ("OutputPath", "Choice")}
 def _type(state: Json) -> Iterator[str]:
     if state["Type"] not in STATE_TYPES:
         yield f"not every engine is known to run a {state['Type']}"
-    if state["Type"] == "Task" and state["Resource"] not in RESOURCES:
-        yield f"not every engine has {state['Resource']}"
+    resource = state.get("Resource", "none")
+    if state["Type"] == "Task" and OF_STANDARD.sub("", resource) not in RESOURCES:
+        yield f"not every engine has its Resource, {resource}"
+
+
+@each_state
+def _express(state: Json) -> Iterator[str]:
+    if found := OF_STANDARD.search(state.get("Resource", "")):
+        yield (
+            f"Step Functions refuses {found[0].strip(':')} in an EXPRESS state machine: start the"
+            " other one without it, or check a STANDARD file with --standard"
+        )
 
 
 def _jsonata(definition: Json) -> Iterator[Violation]:
@@ -91,9 +104,10 @@ def _has_null(value: Any) -> bool:
     return value is None or (isinstance(value, dict | list) and any(map(_has_null, inside)))
 
 
-NULL: dict[str, Rule] = {"null": _null}
 RULES: dict[str, Rule] = {
+    "null": _null,
     "type": _type,
+    "express": _express,
     "jsonata": _jsonata,
     "operator": _operator,
     "intrinsic": _intrinsic,

@@ -1,27 +1,57 @@
-"""Which ways may an execution take? Each state, with the counts and fields that decide its next.
+"""What may an execution do? Each state that it may enter, with what is known of its data there.
 
-A plain graph of a file has ways that no execution takes: one that has polled before, say, does not
-poll again without a wait. So this walks through a file with what it knows of the data: which fields
-are there, the texts and whole numbers that the file writes, and the sums that it counts. Whatever
-else a Choice compares may turn out either way.
+A plain graph of a file has ways that no execution takes: one that has counted six reads, say, does
+not read again. So this walks through a file with what it knows of the data: which fields are there,
+the texts and whole numbers that the file writes, the sums that it counts, and how large a value may
+be. Whatever else a Choice compares may turn out either way.
+https://docs.aws.amazon.com/step-functions/latest/dg/concepts-input-output-filtering.html
 """
 
 import json
 import operator
 import re
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache, reduce
 from typing import Any, NamedTuple
 
 import networkx as nx
 
-from inorder.asl.definition import EXPRESS_SECONDS, Json, graph
-from inorder.asl.flow import Flow
+from inorder.asl.definition import (
+    GET,
+    INVOKE,
+    SEND,
+    UPDATE,
+    Json,
+    assigned,
+    paths,
+    payload,
+    removed,
+)
+from inorder.asl.values import (
+    EVENT,
+    FAULT,
+    REST,
+    SHORT,
+    SHORT_BYTES,
+    DataPath,
+    Fields,
+    Size,
+    Unknown,
+    size_of,
+    sources,
+    steps_of,
+    without_source,
+)
 
-_FIELD = re.compile(r'(?<!ResultPath": ")\$\.(\w+)')
-_ADD = re.compile(r"States\.MathAdd\((\$[\w.]+), *(\$[\w.]+|\d+)\)")
+# Paths that are surely there, each with all its parents; a path begins with where a value is from.
+Known = frozenset[DataPath]
+
+MOST_VISITS = 30_000  # a file that counts up to its end has a few thousand
+# What a Task's result surely has. GetItem answers without Item if the record does not exist.
+RESULTS = {INVOKE: "Payload", SEND: "MessageId"}
+
+_ADD = re.compile(r"States\.MathAdd\((\$[\w.]+), *(-?\d+)\)")
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "NumericEquals": operator.eq,
     "NumericLessThan": operator.lt,
@@ -29,22 +59,8 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "NumericGreaterThan": operator.gt,
     "NumericGreaterThanEquals": operator.ge,
     "StringEquals": operator.eq,
+    "BooleanEquals": operator.eq,
 }
-
-
-@dataclass(frozen=True)
-class Unknown:
-    """A value of which nothing is known but, if it is a number, that it is `least` or more."""
-
-    least: float = float("-inf")
-    may_be_absent: bool = False
-
-
-ANY, PERHAPS = Unknown(), Unknown(may_be_absent=True)
-
-
-class Fields(frozenset[tuple[str, Any]]):
-    """An object of which all fields are known: their names, and their values or `Unknown`."""
 
 
 class Visit(NamedTuple):
@@ -52,134 +68,310 @@ class Visit(NamedTuple):
 
     state: str
     data: Any
-
-
-def ways(definition: Json) -> tuple[Visit, nx.DiGraph]:
-    """Draw all ways through a file; a ValueError says that nothing bounds a count."""
-    return _ways(json.dumps(definition))
+    known: Known
 
 
 @lru_cache(maxsize=1)  # several rules ask about one file
-def _ways(text: str) -> tuple[Visit, nx.DiGraph]:
-    definition = json.loads(text)
-    flow, plain = _Walk(definition), graph(definition["States"])
-    reads = {name: set(_FIELD.findall(json.dumps(state))) for name, state in flow.states.items()}
-    live = {
-        name: set().union(*(reads[each] for each in (name, *nx.descendants(plain, name))))
-        for name in flow.states
-    }
-    start = Visit(flow.start, ANY)
-    drawn = nx.DiGraph()
-    drawn.add_node(start)
-    waiting = [start]
-    most = len(flow.states) * EXPRESS_SECONDS
-    while waiting:
-        visit = waiting.pop()
-        for name, data in flow.following(*visit):
-            # What no later state reads makes no difference.
-            is_known = isinstance(data, Fields)
-            read = Fields(each for each in data if each[0] in live[name]) if is_known else data
-            after = Visit(name, read)
-            if after not in drawn:
-                waiting.append(after)
-            drawn.add_edge(visit, after)
-        if len(drawn) > most:
-            [(again, _)] = Counter(each.state for each in drawn).most_common(1)
-            raise ValueError(f"nothing bounds how often an execution may come to {again}")
-    return start, nx.freeze(drawn)
+def _walked(text: str) -> "Walk":
+    return Walk(json.loads(text))
 
 
-def slowest(drawn: nx.DiGraph, start: Any, seconds: Callable[[str], float]) -> dict[str, float]:
-    """Find the slowest way from a start to an end: the seconds that it spends in each state.
-
-    The nodes are visits, or the names of states. A ValueError says that there is a cycle.
-    """
-
-    def name(node: Visit | str) -> str:
-        return node if isinstance(node, str) else node.state
-
-    if not nx.is_directed_acyclic_graph(drawn):
-        again = min(name(node) for node, *_ in nx.find_cycle(drawn, start))
-        raise ValueError(f"nothing bounds how often an execution may come to {again}")
-    weighted = nx.DiGraph()
-    weighted.add_node(start)
-    weighted.add_weighted_edges_from((at, to, seconds(name(to))) for at, to in drawn.edges)
-    spent = Counter[str]()
-    for node in [start, *nx.dag_longest_path(weighted)[1:]]:
-        spent[name(node)] += seconds(name(node))  # type: ignore[assignment]
-    return spent  # type: ignore[return-value]
+def walk(definition: Json) -> "Walk":
+    """Take all ways through a file."""
+    return _walked(json.dumps(definition))
 
 
-class _Walk(Flow[Any]):
-    unknown = ANY
+class Walk:
+    """All ways through a file, and what was seen on them."""
 
-    def at(self, data: Any, path: str | None) -> Any:
-        if path is None:
-            return Fields()
-        found = _found(path, data)
-        return ANY if found in (None, PERHAPS) else found
+    def __init__(self, definition: Json) -> None:
+        self.states: Json = definition["States"]
+        self.start = Visit(definition["StartAt"], EVENT, frozenset([EVENT.source]))
+        self.graph = nx.DiGraph()  # of visits
+        self.endless = ""  # a state to which an execution seems to come again and again
+        # States, paths that may be absent there, and whether those are of the execution's input.
+        self.absent: set[tuple[str, str, bool]] = set()
+        self.left_out: set[tuple[str, str]] = set()  # reads, and attributes they do not ask for
+        # By state and what is large there: its "data", what it "sends", or its "cause".
+        self.sizes: set[tuple[str, str, Size]] = set()
+        self._stored = Counter[str]()  # how often the event is in an attribute of a record
+        for state in self.states.values():
+            for name, typed in assigned(state).items():
+                for text in payload(typed):
+                    events = self._length(text, Fields()).events
+                    self._stored[name] = max(self._stored[name], events)
+        self._explore()
 
-    def value(self, expression: str, data: Any) -> Any:
-        """Tell what is known of an expression's value; one more of a count is followed exactly."""
-        added = _ADD.fullmatch(expression)
-        if not added:
-            return self.at(data, expression)
-        count, more = self.at(data, added[1]), added[2]
-        if more.isdigit():
-            return count + int(more) if isinstance(count, int) else ANY
-        least = self.at(data, more)
-        return Unknown(1 + least) if isinstance(least, int) else ANY  # a count of polls begins at 1
+    def _explore(self) -> None:
+        self.graph.add_node(self.start)
+        waiting = [self.start]
+        while waiting and len(self.graph) <= MOST_VISITS:
+            visit = waiting.pop()
+            for after in self._following(visit):
+                if after not in self.graph:
+                    waiting.append(after)
+                self.graph.add_edge(visit, after)
+        way = []  # of visits, on which an execution comes to a state again and again
+        if waiting:
+            way = nx.shortest_path(self.graph, self.start, visit)
+        elif not nx.is_directed_acyclic_graph(self.graph):
+            way = [at for at, _ in nx.find_cycle(self.graph, self.start)]
+        if way:
+            [(self.endless, _)] = Counter(each.state for each in way).most_common(1)
 
-    def literal(self, value: Any) -> Any:
-        return ANY if value is None else value
+    def _following(self, visit: Visit) -> Iterator[Visit]:
+        """List the states that may follow one, each with what is known then."""
+        name, state = visit.state, self.states[visit.state]
+        given = self.read(visit, state.get("InputPath", "$"))
+        for field in sorted(state):
+            if field.endswith("Path") and field not in {"InputPath", "OutputPath", "ResultPath"}:
+                self._evaluate(state[field], visit._replace(data=given))
+        if "CausePath" in state:
+            self.sizes.add((name, "cause", self._length(state["CausePath"], given)))
+        if state["Type"] == "Choice":
+            yield from self._chosen(state, visit._replace(data=given))
+            return
+        if state["Type"] == "Task":
+            seen = visit._replace(data=given)
+            sent = self._shaped(state["Parameters"], seen) if "Parameters" in state else given
+            self.sizes.add((name, "sends", size_of(sent)))
+        for target, output, then in self._outputs(state, visit, given):
+            live = sources(output) | {*EVENT.source}
+            yield Visit(target, output, frozenset(path for path in then if path[0] in live))
 
-    def fields(self, made: dict[str, Any]) -> Fields:
-        return Fields(made.items())
+    def _outputs(self, state: Json, visit: Visit, given: Any) -> Iterator[tuple[str, Any, Known]]:
+        """List the states that may follow a state that is no Choice, each with its input."""
+        name, data, known = visit
+        for catcher in state.get("Catch", []):
+            caught = self._placed(data, catcher.get("ResultPath", "$"), FAULT)
+            self.sizes.add((name, "data", size_of(caught)))
+            yield catcher["Next"], caught, known
+        # What is known of this state's last result does not hold for the next one.
+        data, known, result = without_source(data, name), self._returned(name, known), given
+        if state["Type"] == "Task":
+            result = Unknown(self._size((name,), SHORT.size), (name,))
+            self.sizes.add((name, "data", result.size))
+        if state["Type"] in {"Pass", "Task"}:
+            template = "ResultSelector" if state["Type"] == "Task" else "Parameters"
+            if "Result" in state or template in state:
+                shape = state.get("Result", state.get(template))
+                result = self._shaped(shape, Visit(name, result, known))
+            result = self._placed(data, state.get("ResultPath", "$"), result)
+        output = self.read(Visit(name, result, known), state.get("OutputPath", "$"))
+        if state["Type"] in {"Pass", "Task"}:
+            self.sizes.add((name, "data", size_of(output)))
+        if "Next" in state:
+            yield state["Next"], output, known
 
-    def placed(self, data: Any, path: str, value: Any) -> Any:
-        steps = path.split(".")[1:]
-        if not steps:
-            return value
-        known = dict(data) if isinstance(data, Fields) else {}
-        inner = self.placed(known.get(steps[0], Fields()), ".".join(["$", *steps[1:]]), value)
-        return Fields({**known, steps[0]: inner}.items()) if isinstance(data, Fields) else ANY
+    def _returned(self, name: str, known: Known) -> Known:
+        """Tell what is known when a state has ended: what a Task's result surely has.
 
-    def result(self, _state: Json) -> Any:
-        return ANY
+        An update that returns a record returns what it sets and what its condition compares with
+        ``=``. Another write has set that, with all else that each such write of the file sets and
+        none removes.
+        """
+        state = self.states[name]
+        resource, parameters = state.get("Resource", ""), state.get("Parameters", {})
+        found: set[DataPath] = {(RESULTS[resource],)} if resource in RESULTS else set()
+        if resource == UPDATE and parameters.get("ReturnValues") == "ALL_NEW":
+            attributes = _typed(state)
+            condition = parameters.get("ConditionExpression", "")
+            if " OR " not in condition:
+                compared = set(re.findall(r"(?:^|AND )(\w+) = :", condition))
+                writes = [each for each in self.states.values() if assigned(each)]
+                gone = set[str]().union(*map(removed, self.states.values()))
+                for attribute in compared:
+                    sets = [_typed(each) for each in writes if attribute in assigned(each)]
+                    common = set.intersection(*sets) if sets else set()
+                    attributes |= {path for path in common if path[0] not in gone}
+            found = {("Attributes", *path) for path in attributes}
+        others = (path for path in known if path[0] != name)
+        return frozenset([*others, *_with_parents([(name,), *((name, *path) for path in found)])])
 
-    def judge(self, _name: str, condition: Json, data: Any) -> tuple[Any, Any]:
-        holds = self._holds(condition, data)
-        return data if holds is not False else None, data if not holds else None
+    def _chosen(self, state: Json, visit: Visit) -> Iterator[Visit]:
+        rest: Known | None = visit.known
+        ways: list[tuple[str, Known | None]] = []
+        for rule in state["Choices"]:
+            if rest is not None:
+                holds, rest = self._judged(rule, visit._replace(known=rest))
+                ways.append((rule["Next"], holds))
+        for target, known in [*ways, (state["Default"], rest)]:
+            if known is not None:
+                output = self.read(visit._replace(known=known), state.get("OutputPath", "$"))
+                yield Visit(target, output, known)
 
-    def _holds(self, condition: Json, data: Any) -> bool | None:
+    def _judged(self, rule: Json, visit: Visit) -> tuple[Known | None, Known | None]:
+        """Tell what is known if a rule of a Choice holds, and if not; None: it cannot be."""
+        if "Not" in rule:
+            holds, fails = self._judged(rule["Not"], visit)
+            return fails, holds
+        if "And" not in rule and "Or" not in rule:
+            return self._compared(rule, visit)
+        is_and = "And" in rule
+        ended: list[Known] = []  # what is known where a part has decided
+        rest: Known | None = visit.known
+        for part in rule["And" if is_and else "Or"]:
+            if rest is not None:
+                holds, fails = self._judged(part, visit._replace(known=rest))
+                rest, decided = (holds, fails) if is_and else (fails, holds)
+                ended += [] if decided is None else [decided]
+        either = reduce(operator.and_, ended) if ended else None
+        return (rest, either) if is_and else (either, rest)
+
+    def _compared(self, rule: Json, visit: Visit) -> tuple[Known | None, Known | None]:
+        known = visit.known
+        if "IsPresent" in rule:
+            value, is_sure = self._find(rule["Variable"], visit.data, known)
+            present = None if value is None else known | self._learned(rule["Variable"], visit)
+            absent = None if is_sure else known
+            return (present, absent) if rule["IsPresent"] else (absent, present)
+        for field in rule:
+            if field == "Variable" or field.endswith("Path"):
+                self.read(visit, rule[field])
+                known |= self._learned(rule[field], visit)
+        result = self._holds(rule, visit)
+        return known if result is not False else None, known if not result else None
+
+    def _holds(self, rule: Json, visit: Visit) -> bool | None:
         """Tell whether a comparison holds; None if it may turn out either way."""
-        if "IsPresent" in condition:
-            value = _found(condition["Variable"], data)
-            return None if value == PERHAPS else (value is not None) == condition["IsPresent"]
         for name, compare in _COMPARISONS.items():
-            if name in condition or f"{name}Path" in condition:
-                path = condition.get(f"{name}Path")
-                other = self.at(data, path) if path else condition[name]
-                return _compared(compare, self.at(data, condition["Variable"]), other)
+            if name in rule or f"{name}Path" in rule:
+                one = self._find(rule["Variable"], *visit[1:])[0]
+                path = rule.get(f"{name}Path")
+                other = self._find(path, *visit[1:])[0] if path else rule[name]
+                is_comparable = type(one) is type(other) and isinstance(one, str | int)
+                return compare(one, other) if is_comparable else None
         return None
 
+    def read(self, visit: Visit, path: str | None) -> Any:
+        """Tell what is known of the value at a path, and note that it may be absent."""
+        if path is None:
+            return Fields()
+        value, is_sure = self._find(path, visit.data, visit.known)
+        if not is_sure:
+            is_input = isinstance(value, Unknown) and value.source[:1] == EVENT.source
+            self.absent.add((visit.state, path, is_input))
+        return SHORT if value is None else value
 
-def _found(path: str, data: Any) -> Any:
-    """Give what is at a path: None if nothing is."""
-    if not re.fullmatch(r"\$(\.\w+)*", path):
-        return PERHAPS
-    for step in path.split(".")[1:]:
-        if not isinstance(data, Fields):
-            return PERHAPS
-        data = dict(data).get(step)
-        if data is None:
-            return None
-    return data
+    def _find(self, path: str, data: Any, known: Known) -> tuple[Any, bool]:
+        """Give what is known of the value at a path, None if there is none; and if it is sure."""
+        steps = steps_of(path)
+        if steps is None:
+            return Unknown(size_of(data)), False
+        if path.startswith("$$"):
+            if steps[:2] != ("Execution", "Input"):
+                return SHORT, True
+            data, steps = EVENT, steps[2:]
+        is_sure = True
+        for step in steps:
+            is_named = step in _fields(data)
+            data = self._part(data, step)
+            if data is None:
+                return None, False
+            if not is_named:
+                is_sure = data.source in known
+                self._note_left_out(*data.source[:3])
+        return data, is_sure
+
+    def _note_left_out(self, state: str = "", field: str = "", name: str = "") -> None:
+        """Note that a read does not ask for an attribute of its record that is looked for."""
+        projected = _projected(self.states.get(state, {}))
+        if field == "Item" and name and projected and name not in projected:
+            self.left_out.add((state, name))
+
+    def _part(self, data: Any, name: str) -> Any:
+        """Give what is known of a field, None if there is none."""
+        if isinstance(data, Unknown):
+            source = (*data.source, name) if data.source else ()
+            return Unknown(self._size(source, data.size), source)
+        fields = _fields(data)
+        if name not in fields and REST in fields:
+            return self._part(fields[REST], name)
+        return fields.get(name)
+
+    def _placed(self, data: Any, path: str | None, value: Any) -> Any:
+        """Tell what is known of data after a value was put at a path; None: it is dropped."""
+        return data if path is None else self._put(data, steps_of(path) or (), value)
+
+    def _put(self, data: Any, steps: DataPath, value: Any) -> Any:
+        if not steps:
+            return value
+        inner = self._put(self._part(data, steps[0]), steps[1:], value)
+        fields = {REST: data} if isinstance(data, Unknown) else _fields(data)
+        return Fields((fields | {steps[0]: inner}).items())
+
+    def _learned(self, path: str, visit: Visit) -> Known:
+        value, _ = self._find(path, visit.data, visit.known)
+        return _with_parents([value.source] if isinstance(value, Unknown) else [])
+
+    def _evaluate(self, expression: str, visit: Visit) -> Any:
+        """Tell what is known of an expression's value; a sum of known numbers is known."""
+        for path in paths(expression):
+            self.read(visit, path)
+        if expression.startswith("$"):
+            value, _ = self._find(expression, visit.data, visit.known)
+            return SHORT if value is None else value
+        if added := _ADD.fullmatch(expression):
+            count = self._find(added[1], visit.data, visit.known)[0]
+            return count + int(added[2]) if type(count) is int else SHORT
+        length = self._length(expression, visit.data)
+        source = (visit.state, expression) if "StringToJson" in expression else ()
+        # In a text, JSON may escape each character.
+        doubled = Size(*(2 * part for part in length))
+        return Unknown(doubled if "JsonToString" in expression else length, source)
+
+    def _length(self, expression: str, data: Any) -> Size:
+        """Tell the most characters of an expression's value; a UUID or a hash has 128."""
+        read = [self._find(path, data, frozenset())[0] for path in paths(expression)]
+        length = size_of(Fields((str(number), value) for number, value in enumerate(read)))
+        return length._replace(other=length.other + len(expression) + 128)
+
+    def _shaped(self, template: Any, visit: Visit) -> Any:
+        """Tell what is known of what a payload template makes."""
+        if isinstance(template, list):
+            template = {str(index): value for index, value in enumerate(template)}
+        if not isinstance(template, dict):
+            return template
+        return Fields(
+            (name, self._evaluate(value, visit) if name != key else self._shaped(value, visit))
+            for key, value in template.items()
+            for name in [key.removesuffix(".$")]
+        )
+
+    def _size(self, source: DataPath, whole: Size) -> Size:
+        """Tell the most bytes of what a source has at a path; it is a part of a whole."""
+        name, *steps = source or ("",)
+        if (name,) == EVENT.source:
+            return EVENT.size if steps in ([], ["detail"]) else SHORT.size
+        state = self.states.get(name, {})
+        resource, parameters = state.get("Resource"), state.get("Parameters", {})
+        if resource == INVOKE:
+            return Size(answers=1, other=0 if steps else SHORT_BYTES)
+        if resource == GET or (resource == UPDATE and "ReturnValues" in parameters):
+            names = _projected(state) or [*self._stored]
+            wanted = [each for each in names if each in steps[1:2]] or names
+            events = sum(self._stored[each] for each in wanted)
+            return Size(events=events, other=SHORT_BYTES * len(wanted))
+        return whole
 
 
-def _compared(compare: Callable[[Any, Any], bool], value: Any, other: Any) -> bool | None:
-    if isinstance(value, int) and isinstance(other, Unknown):
-        return False if value < other.least and compare is operator.ge else None
-    if "" in (value, other) and isinstance(other if value == "" else value, Unknown):
-        return False  # no token, sequencer or key is an empty text, which stands for none
-    return compare(value, other) if type(value) is type(other) is not Unknown else None
+def _fields(value: Any) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Fields) else {}
+
+
+def _projected(state: Json) -> list[str]:
+    """List the attributes that a read asks for; none if it asks for all."""
+    parameters = state.get("Parameters", {})
+    aliases = parameters.get("ExpressionAttributeNames", {})
+    names = re.findall(r"[#\w]+", parameters.get("ProjectionExpression", ""))
+    return [aliases.get(name, name) for name in names]
+
+
+def _typed(state: Json) -> set[DataPath]:
+    """List the attributes that a write sets, each with its type."""
+    written = assigned(state).items()
+    return {(name, kind.removesuffix(".$")) for name, typed in written for kind in typed}
+
+
+def _with_parents(data_paths: Iterable[DataPath]) -> Known:
+    return frozenset(path[:n] for path in data_paths for n in range(1, len(path) + 1))

@@ -8,17 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
-from inorder import PROJECT, asl
+from inorder import PROJECT
 from inorder.asl import check_file
-from inorder.asl.roles import Role, doing, roles
-from inorder.asl.size import largest_event
+from inorder.asl.roles import Role, doing
+from inorder.asl.seconds import longest_execution
+from inorder.asl.size import MOST_BYTES, largest_answer, largest_event
+from inorder.asl.values import CAUSE_CHARACTERS, SHORT_BYTES
+from inorder.commands.policy import check
 from inorder.model import policies
 from inorder.model.policies import asl_file
-from tests.proof.simulation.clock import Outage
+from tests.proof.simulation.clock import Clock, Outage
 from tests.proof.simulation.cloud import Cloud, Settings
 from tests.proof.simulation.conftest import DAY, assert_promise
-from tests.proof.simulation.machine import Machine
+from tests.proof.simulation.machine import Context, Execution, Machine
 
 FILE = PROJECT / asl_file("latest-wins")
 # A row edits a file: in which place, ``state/field/0``, ``policy: state/field`` or, of the whole
@@ -27,163 +31,121 @@ FILE = PROJECT / asl_file("latest-wins")
 # A wrong row ends with the finding, whose words have dots for others in between: about the state
 # that was edited, or naming another one.
 WRONG = r"""
-Wait For Lock/Seconds | 3 | language: ... only one of
+Wait For Lock/Secondz | 3 | language: ... Secondz
+Wait For Lock/SecondsPath | "$.polls" | language: ... only one of
 Read Key Record/Next | "Nowhere" | language: ... Nowhere
+Read Key Record/Next | ["Key State?"] | language: a value has a wrong type
 Idle | {"Comment": "c", "Type": "Pass", "End": true} | Idle: language: No transition found
 Claim Key/Catch/0/ErrorEquals | ["States.ALL"] | language: ... States.ALL
-Break Lock/Retry/1/JitterStrategy | "HALF" | language: ... HALF
-Break Lock/Parameters/Key/id/S.$ | "object_key" | language: ... not a JSONPath
-Key State?/Default | - | default:
-Break Lock/Parameters/TableNam | "x" | parameters: Unknown parameter
-latest-wins: Break Lock/Parameters/UpdateExpression | ~:now~:time | placeholders: :now is not used
-Break Lock/Parameters/Key/id | {"S": 3} | parameters: Invalid type
+Release Lock/Retry/1/JitterStrategy | "HALF" | language: ... HALF
+Release Lock/Parameters/Key/id/S.$ | "object_key" | language: ... not a JSONPath
+Release Lock/Retry/1/BackoffRate | {"rate": 2} | language: a BackoffRate must be
+Release Lock/Parameters | ["x"] | language: its Parameters must be an object
+Key State?/Choices/0/And/0/Variable | 3 | language: the Variable of a rule
+Rejected?/Default | - | default: a Choice without Default
+Release Lock/Parameters/TableNam | "x" | parameters: Unknown parameter
+Release Lock/Parameters/Key/id | {"S": 3} | parameters: Invalid type
+Release Lock/Parameters/UpdateExpression | ~:done~:over | placeholders: :done is not used
 Release Lock/Parameters/Key/id | {"S": "$.object_key"} | literal: ... $.object_key is a text
 Release Lock/Parameters/Key/id | {"S": "States.UUID()"} | literal: ... States.UUID() is a text
 Give Up Waiting/Result/Cause.$ | "$.polls" | literal: a Result has no expressions
-Break Lock/HeartbeatSeconds | 2 | smaller: its HeartbeatSeconds
-Break Lock/Retry/1/IntervalSeconds | 3 | smaller: ... MaxDelaySeconds
+Release Lock/HeartbeatSeconds | 2 | smaller: its HeartbeatSeconds
+Release Lock/Retry/1/IntervalSeconds | 30 | smaller: MaxDelaySeconds
 
-Read Key Record/Comment | - | comment: has no
-Read Key Record/TimeoutSeconds | - | Read Key Record/TimeoutSecondsPath | "$.limits.poll_seconds"
-  timeout-retry-catch: ... TimeoutSeconds
-Read Key Record/Catch | - | timeout-retry-catch: ... Catch
-Read Key Record/Catch/-1/ErrorEquals | ["States.TaskFailed"] | timeout-retry-catch: its Catch
-Read Key Record/Retry/-1/ErrorEquals | ["States.ALL", "E"] | all-errors: ... not alone
-Superseded/Parameters/outcome | "Old" | outcome: ... Old
-Duplicate | {"Comment": "c", "Type": "Succeed"} | outcome: ends with a Succeed
-Read Key Record/ResultPath | - | result: ... its result
-Claim Key/Catch/-1/ResultPath | - | result: ... its error
-Claim Key/OutputPath | "$.claim" | result: its OutputPath
+Read Key Record/Catch | - | catch: an error may end
+Read Key Record/Catch/-1/ErrorEquals | ["States.TaskFailed"] | catch: ... States.ALL
+Read Key Record/Retry/-1/ErrorEquals | ["States.ALL", "States.Timeout"] | all-errors: ... alone
+Claim Key/Retry/0/ErrorEquals | ["DynamoDB.RequestLimitExceeded"]
+  error: dynamodb has no error ... write DynamoDB.RequestLimitExceededException
+Claim Key/Catch/0/ErrorEquals | ["DynamoDb.ConditionalCheckFailedException"]
+  error: ... write DynamoDB.ConditionalCheckFailedException
+Claim Key/Catch/0/ErrorEquals | ["ConditionalCheckFailedException"]
+  error: ... write DynamoDB.ConditionalCheckFailedException
+Claim Key/Catch/0/ErrorEquals | ["Lambda.TooManyRequestsException"] | error: dynamodb has no error
+Claim Key/Retry/0/ErrorEquals | ["States.TimedOut"] | error: ... no error States.TimedOut
+Invert Image/Retry/0/ErrorEquals | ["Lambda.TooManyRequests"]
+  error: ... write Lambda.TooManyRequestsException
+Invert Image/Catch/0/ErrorEquals | ["InvalidImage"] | error: not every engine ... InvalidImage
+Start Newest Event/Catch/+0 | {"ErrorEquals": ["StepFunctions.ExecutionLimitExceeded"]}
+  Start Newest Event/Catch/0/Next | "Processed"
+  error: ... write StepFunctions.ExecutionLimitExceededException
+Send By EventBridge/Retry/0/ErrorEquals | ["Events.FailedEntry"] | error: events has no error
 
 Both | {"Comment": "c", "Type": "Parallel", "Branches": [{"StartAt": "A"}]}
   Both/Branches/0/States | {"A": {"Type": "Succeed"}} | Both/Next | "Invert Image"
   Claim Key/Next | "Both" | Both: type: ... Parallel
 Read Key Record/Resource | "arn:aws:states:::aws-sdk:dynamodb:getItem" | type: ... getItem
+Read Key Record/Resource | - | type: ... Resource, none
+Start Newest Event/Resource | ~Execution~Execution.sync:2
+  express: Step Functions refuses .sync:2 in an EXPRESS
+Start Newest Event/Resource | ~Execution~Execution.sync | express: ... refuses .sync in
+Start Newest Event/Resource | ~Execution~Execution.waitForTaskToken | express: ... .waitForTaskToken
+Invert Image/Resource | "arn:aws:states:us-east-1:123456789012:activity:x" | express: ... activity
 /QueryLanguage | "JSONPath" | jsonata: ... QueryLanguage
-Attempt Again?/Choices/0/And/1 | {"Variable": "$.polls", "StringLessThanPath": "$.polls"}
-  operator: StringLessThanPath
-Key State?/Choices/4/Not/IsPresent | false | operator: IsPresent: false
+Rejected?/Choices/0 | {"Variable": "$.sequencer", "StringLessThanPath": "$.sequencer"}
+  Rejected?/Choices/0/Next | "Final Outcome?" | operator: StringLessThanPath
+Rejected?/Choices/0/Not/IsPresent | false | operator: IsPresent: false
 Count Poll/Parameters/x.$ | "States.MathRandom(1, 2)" | intrinsic: ... States.MathRandom
 Count Poll/Parameters/x.$ | "States.Format('\u00e9')" | intrinsic: escapes and non-ASCII
 Count Poll/Parameters/x.$ | "$$.Execution.StartTime" | context: $$.Execution.StartTime
 Invert Image/ResultSelector/x.$ | "$$.Execution.Id" | context: ... in ResultSelector
 Give Up Waiting/Result/Cause | null | null: ... Result
 
-Key State?/Choices/1/And/0 | - | guard: ... $.record.Item.status.S
-Key State?/Choices/5 | - | guard: ... $.record.Item.lock_token.S
-Prepare Version/Parameters | {} | Claim Key: guard: ... $.object_key
-Read Key Record/ResultPath | "$.limits" | Key State?: guard: ... $.limits.maximum_polls
-S3 Object Event?/Choices/0/Not/And/4 | - | guard: ... $.detail.object.key
-Expiry?/Choices/2/And/2 | - | Reject Object: guard: ... $.inversion.Payload.cause
-Invert Image/ResultSelector/x.$ | "$.FunctionError" | guard: ... $.FunctionError
-Parked/CausePath | "$.fault.Reason" | guard: ... $.fault.Reason
-Count Poll/InputPath | "$.limits" | guard: ... $.polls
-Release Lock Only/Parameters/ConditionExpression | ~begins~size(id) > 0 OR begins
-  guard: ... $.Attributes.event.S
-latest-wins: Break Lock/Parameters/UpdateExpression | ~execution~event
-  Release Lock Only: guard:
+Key State?/Choices/2/And/0 | - | absent: ... $.record.Item.sequencer.S
+Prepare Version/Parameters | {} | Claim Key: absent: ... $.object_key
+Count Poll/Parameters/sequencer.$ | - | Key State?: absent: ... $.sequencer
+S3 Object Event?/Choices/0/Not/And/4 | - | absent: ... $.detail.object.key
+Outcome?/Choices/2/And/5 | - | Reject Object: absent: ... $.inversion.Payload.cause
+Invert Image/ResultSelector/x.$ | "$.FunctionError" | absent: ... $.FunctionError
+Retrying/Parameters/reason.$ | "$.fault.Reason" | absent: ... $.fault.Reason
+Parked/CausePath | "$.fault.Reason" | absent: ... $.fault.Reason
+Count Poll/InputPath | "$.unrecorded" | absent: ... $.polls
+Count Poll/Parameters/polls.$ | "States.MathAdd($.reads, 1)" | absent: ... $.reads
+Release Lock Only/Parameters/ConditionExpression
+  "attribute_not_exists(event) OR lock_token = :lock_token"
+  absent: ... $.Attributes.event.S
+Claim Key/Parameters/UpdateExpression | ~event = :event~occurrence = :event
+  Release Lock Only: absent: ... $.Attributes.event.S
+Release Lock/Parameters/UpdateExpression | ~REMOVE~REMOVE event,
+  Release Lock Only: absent: ... $.Attributes.event.S
+Read Key Record/Parameters/ProjectionExpression | ~, lock_token~
+  absent: its ProjectionExpression leaves out lock_token
 
-Prepare Event/Parameters/object_key.$ | "$$.Execution.Input.detail.object.key"
-  Claim Key: lock: it spans objects
-Prepare Event/Parameters/object_key.$
-  ~$$.Execution.Input.detail.object.key~$.folder | Prepare Event/Parameters/folder.$
-  "States.StringSplit($$.Execution.Input.detail.object.key, '/')"
-  Claim Key: lock: it spans objects
-Prepare Event/Parameters/object_key.$ | ~.object.key)~.object.key, $$.Execution.Id)
-  Claim Key: lock: two events
-Prepare Version/Parameters/object_key.$ | =Prepare Event/Parameters/object_key.$
-  Claim Key: lock: ... versions
-Prepare Event/Parameters/sequencer.$ | "$$.Execution.Id" | Claim Key: lock: ... sequencer
-Prepare Event/Parameters/lock_token.$ | "$$.Execution.Id" | Claim Key: lock: ... States.UUID()
-Prepare Event/Parameters/lock_token | "x" | Prepare Event/Parameters/lock_token.$ | -
-  Claim Key: lock: ... States.UUID()
-Release Lock/Parameters/Key/id/S.$ | "$.sequencer" | lock: its record is not
-Read Key Record/Parameters/TableName | "x" | read: it reads another record
-Read Key Record/Parameters/ConsistentRead | false | read: without ConsistentRead
-Read Key Record/Parameters/ProjectionExpression | ~, lock_token~ | read: ... leaves out lock_token
-Claim Key/Parameters/UpdateExpression | ~in_progress_since~since | index: ... in_progress_since
-first-wins: Claim Key/Parameters/Item/event | - | index: no state records the event
-Park Event/Parameters/QueueUrl | "https://others" | queue: ... https://others instead of
-Send By EventBridge/Parameters/Entries/0/EventBusName | "default" | queue: ... default instead of
-Retry Event/Parameters/MessageBody/event.$ | - | queue: its message has no event
+Invert Image/TimeoutSeconds | 131
+  seconds: the longest execution takes 300.75 s ... before 300 s: Invert Image 174.75, Release
+Read Key Record/TimeoutSeconds | - | seconds: nothing bounds its seconds
+Wait For Lock/Seconds | - | Wait For Lock/SecondsPath | "$.object_key" | seconds: nothing bounds its
+Count Poll/Parameters/polls.$ | "$.polls" | seconds: nothing bounds how often
+Count Poll/Parameters/polls.$ | "States.MathAdd($.polls, 0)" | seconds: nothing bounds how often
+Key State?/Choices/4/NumericGreaterThanEquals | 60 | seconds: the longest
+/TimeoutSeconds | 290 | seconds: ... 293 s, and must end before 290 s
+/TimeoutSeconds | 400 | seconds: TimeoutSeconds is 400, but Express
+uncoordinated: Invert Image/Retry/-1/MaxAttempts | 14 | seconds: ... must end before 300 s
 
-Renew Lock/Parameters/ExpressionAttributeValues/:renewed/S.$ | "$.lock_token" | renewal: its new
-Renew Again | =Renew Lock | Renew Again/ResultPath | "$.again" | Invert Image/TimeoutSeconds | 36
-  Attempt Again?/Choices/+1 | =Attempt Again?/Choices/0
-  Attempt Again?/Choices/1/And/0/Not/Variable | "$.again"
-  Attempt Again?/Choices/1/Next | "Renew Again"
-  Renew Lock: renewal: Renew Again may follow
-latest-wins: Claim Key/Retry/0/ErrorEquals | ["States.Timeout"] | late: ... States.Timeout
-every-version: Record Event/Retry/0/ErrorEquals | ["States.Timeout"] | late: ... States.Timeout
-
-latest-wins: Claim Key/Parameters/UpdateExpression
-  ~lock_token = :lock_token~lock_token = if_not_exists(lock_token, :lock_token)
-  claim: it may leave the lock
-Claim Key/Catch/0/ErrorEquals | ["DynamoDB.Other"] | claim: a refusal counts as a fault
-Reject Object/Next | "Superseded" | Claim Key: claim: its lock ... Superseded
-Release Lock/Catch/-1/Next | "Final Outcome?" | Claim Key: claim: its lock ... Processed
-Park Event/Parameters/MessageBody/outcome | "Told" | Claim Key: claim: its lock ... Parked
-Claim Key/Catch/-1/Next | "Invert Image" | claim: if it fails, Invert Image
-Renew Lock/Catch/-1/Next | "Invert Image" | claim: if it fails, Invert Image
-Give Up Waiting/Next | "Retrying" | Retrying: end: ... without Retry Event
-Final Outcome?/Choices/0/And/2 | - | Retrying: end: ... without Retry Event
-Key State?/Choices/7/Next | "Break Lock" | break: it leads to Break Lock
-first-wins: Key State?/Choices/7/And/1 | - | break: it leads to Claim Key
-first-wins: Key State?/Choices/3 | - | break: it leads to Claim Key
-Watch Lock/Parameters/lock_token.$ | "$.watched_lock.lock_token" | Break Lock: break: no Pass
-Key State?/Choices/7/Next | "Claim Key" | Count Poll: poll: ... Claim Key, First Poll?
-Key State?/Choices/4/Next | "Wait Briefly" | Count Poll: poll: ... Key State?, Wait Briefly
-first-wins: Key State?/Choices/8/Next | "Claim Key" | Count Poll: poll: ... First Poll?
-
-Invert Image/TimeoutSeconds | 64 | Claim Key: lease: ... 112.75 s, a lease's 112 ... must be 17
-Invert Image/TimeoutSeconds | 71 | Claim Key: lease: ... a waiter's 119: $.limits.maximum_polls must
-Invert Image/ResultSelector | {"Payload": ""} | Invert Image/Resource
-  "arn:aws:states:::dynamodb:putItem" | Invert Image/Parameters
-  {"TableName": "Orders", "Item": {"id": {"S": "x"}}} | Claim Key: lease: ... a holder's 124.75 s
-Invert Image/ResultSelector | {"Payload": ""} | Invert Image/Resource
-  "arn:aws:states:::sqs:sendMessage" | Invert Image/Parameters
-  {"QueueUrl": "q", "MessageBody": "x"} | Claim Key: lease: ... a holder's 124.75 s
-Renew Lock/TimeoutSeconds | 3 | Claim Key: lease: not in order: ... 112.75 s, a lease's 112
-First Poll/Parameters/limits/lease_polls | 17 | Claim Key: lease: ... a lease's 119, ... 119
-First Poll/Parameters/limits/poll_seconds | 8 | Claim Key: lease: ... 310.75 of
-First Poll/Parameters/limits/maximum_polls | - | Claim Key: lease: ... no Pass prepares
-First Poll/Parameters/limits/lease_polls | 28.5 | Claim Key: lease: ... $.limits.lease_polls is 28.5
-Count Poll/Parameters/polls.$ | "States.MathAdd($.polls, 2)" | Claim Key: lease: ... adds 1
-Prepare Event/Parameters/polls | 5 | Claim Key: lease: ... must begin with 0
-Watch Lock/ResultPath | "$.limits.poll_seconds" | Claim Key: lease: ... written by First Poll and by
-Watch Lock/Parameters/break_at_poll.$ | "States.MathAdd($.polls, 28)" | Claim Key: lease: ... no
-Key State?/Choices/3/NumericGreaterThanEqualsPath | "$.limits.lease_polls" | Claim Key: lease:
-Wait For Lock/SecondsPath | "$.limits.lease_polls" | Claim Key: lease: ... does not wait
-Attempt Again?/Choices/0/And/0 | - | Claim Key: lease: ... how often ... Attempt Again?
-/TimeoutSeconds | 294 | Claim Key: lease: ... 294.75 of TimeoutSeconds, 294 s
-uncoordinated: Invert Image/Retry/-1/MaxAttempts | 14 | lease: ... 306 of
-Prepare Event/Parameters/x | @texts | size: its data is too large
+Prepare Event/Parameters/x | @texts | size: its data is above 262,144 bytes ... an event of more
+Reject Object/Parameters/fault/Cause.$
+  "States.Format('{}{}{}{}', $.inversion.Payload, $.inversion, $.inversion, $.inversion)"
+  Parked: size: its cause is above 32,768 bytes ... an answer of more
 """
 RIGHT = r"""
-First Poll/Parameters/limits/poll_seconds | 8 | Invert Image/TimeoutSeconds | 50
-  /TimeoutSeconds | 299
-Break Lock/Retry/1/MaxAttempts | 0 | Break Lock/TimeoutSeconds | 3
+Invert Image/TimeoutSeconds | 130
+/TimeoutSeconds | 292
+Release Lock/Retry/2/MaxAttempts | 0 | Release Lock/TimeoutSeconds | 3
 Release Lock/Parameters/ConditionExpression
-  "sequencer = :sequencer AND begins_with(lock_token, :lock_token)"
+  "sequencer = :sequencer AND lock_token = :lock_token"
 Prepare Event/Parameters/object_key.$ | ~{}/{}~team/{}/{}
-Attempt Again? | - | Renew Lock | - | Invert Image/Catch/-1/Next | "Retry Event"
-Renew Again | =Renew Lock | Renew Again/ResultPath | "$.again" | Invert Image/TimeoutSeconds | 36
-  Renew Again/Parameters/ExpressionAttributeValues/:renewed/S.$ | ~/2~/3
-  Attempt Again?/Choices/+1 | =Attempt Again?/Choices/0
-  Attempt Again?/Choices/1/And/0/Not/Variable | "$.again"
-  Attempt Again?/Choices/1/And/1/Or/1/NumericLessThanEquals | 0
-  Attempt Again?/Choices/1/Next | "Renew Again"
 Check | =Read Key Record | Check/ResultPath | "$.found" | Check/Next | "Invert Image"
-  Check/Catch | =Invert Image/Catch | Claim Key/Next | "Check"
-Prepare Event/Parameters/work | 1 | Prepare Version/Parameters/work | 1
-  First Poll/Parameters/work.$ | "$.work" | Count Poll/Parameters/work.$ | "$.work"
-  Renew Lock/Next | "Count Attempt"
-  Attempt Again?/Choices/0/And/0 | {"Variable": "$.work", "NumericLessThanEquals": 1}
-  Count Attempt | {"Comment": "c", "Type": "Pass", "ResultPath": "$.attempt", "Next": "Keep"}
-  Count Attempt/Parameters | {"n.$": "States.MathAdd($.work, 1)"} | Keep | =Count Attempt
-  Keep/Parameters | - | Keep/InputPath | "$.attempt.n" | Keep/ResultPath | "$.work"
-  Keep/Next | "Invert Image"
+  Check/Catch | [{"ErrorEquals": ["States.ALL"], "Next": "Hand Over Event"}]
+  Check/Catch/0/ResultPath | "$.fault" | Claim Key/Next | "Check"
+  Invert Image/TimeoutSeconds | 120
+Wait For Lock/Seconds | - | Wait For Lock/SecondsPath | "$.pause"
+  Count Poll/Parameters/pause.$ | "States.MathAdd($.polls, 1)"
 """
+DATA = [
+    # A record has the event as a text, whose characters JSON may double.
+    ("latest-wins", 126_637, 32_569),
+    ("uncoordinated", 261_025, 261_120),
+]
 
 
 def rows(text: str) -> Iterator[list[str]]:
@@ -206,6 +168,7 @@ def edited(columns: list[str]) -> dict[str, Any]:
             del inside[last]
         elif value[0] == "~":
             _, old, new = value.split("~")
+            assert old in inside[last]
             inside[last] = inside[last].replace(old, new)
         else:
             whole, name = inside_of(definition, value[1:]) if value[0] == "=" else ([value], 0)
@@ -225,37 +188,25 @@ def inside_of(definition: Any, place: str) -> tuple[Any, Any]:
     return definition, int(name) if isinstance(definition, list) else name
 
 
-def findings(tmp_path: Path, definition: Any) -> list[str]:
+def written(tmp_path: Path, definition: Any) -> Path:
     file = tmp_path / "edited.asl.json"
     file.write_text(json.dumps(definition))
-    return check_file(file)
+    return file
 
 
-@pytest.fixture
-def no_schema(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the schema's stage: cfn-lint takes a second each time."""
-    monkeypatch.setattr(asl, "STAGES", asl.STAGES[1:])
-
-
-def test_an_error_of_the_schema_is_found(tmp_path: Path) -> None:
-    [found] = findings(tmp_path, edited(["Wait For Lock/Secondz", "3"]))
-    assert found.startswith("Wait For Lock: schema: ")
-
-
-@pytest.mark.usefixtures("no_schema")
 @pytest.mark.parametrize("row", list(rows(WRONG)), ids=" | ".join)
 def test_a_wrong_edit_is_refused(tmp_path: Path, row: list[str]) -> None:
     *columns, finding = row
-    found = findings(tmp_path, edited(columns))
+    findings = check_file(written(tmp_path, edited(columns)))
     state = columns[0].rpartition(": ")[2].partition("/")[0]
     words = ".*".join(map(re.escape, finding.split(" ... ")))
-    assert any(re.match(f"({re.escape(state)}: )?{words}", each) for each in found), found
+    assert any(re.match(f"({re.escape(state)}: )?{words}", each) for each in findings), findings
 
 
 @pytest.mark.parametrize("row", list(rows(RIGHT)), ids=" | ".join)
 def test_a_right_edit_is_accepted_and_keeps_the_promise(tmp_path: Path, row: list[str]) -> None:
     definition = edited(row)
-    assert findings(tmp_path, definition) == []
+    assert check_file(written(tmp_path, definition)) == []
     outages = [Outage("lambda", 0, 100), Outage("lambda", 300, 370, "silence")]
     cloud = Cloud(Settings(outages=outages))
     cloud.machine = Machine(definition)
@@ -271,7 +222,7 @@ def test_a_right_edit_is_accepted_and_keeps_the_promise(tmp_path: Path, row: lis
         *((text, "json: not valid JSON: ") for text in ("{", "", "\xff", "[" * 100_000)),
         ('{"StartAt": "A", "States": {}, "States": {}}', "json: not valid JSON: 'States' is there"),
         *(
-            (text, "schema: not a state machine")
+            (text, "language: not a state machine")
             for text in ("{}", "[]", '{"States": {"A": null}}')
         ),
     ],
@@ -284,37 +235,101 @@ def test_a_file_that_is_no_state_machine_is_found(tmp_path: Path, text: str, fin
     assert check_file(tmp_path) == ["json: cannot be read: Is a directory"]
 
 
-def test_what_a_state_does_is_read_from_its_expressions_substituted_or_not() -> None:
-    text = FILE.read_text(encoding="utf-8")
-    for states in (json.loads(each)["States"] for each in (text, re.sub(r"\$\{\w+\}", "x", text))):
-        assert {role.value: {*doing(states, role)} for role in Role if doing(states, role)} == {
-            "claims": {"Claim Key"},
-            "records": {"Claim Key", "Record Newest Event"},
-            "breaks": {"Break Lock"},
-            "works": {"Invert Image"},
-            "renews": {"Renew Lock"},
-            "releases": {
-                *("Release Lock", "Release Superseded Key", "Release Lock Only"),
-                *("Release Failed Key", "Release Retried Key"),
-            },
-            "starts": {"Start Newest Event"},
-            "parks": {"Park Event", "Park Invalid Event"},
-            "retries": {"Retry Event", "Send By EventBridge", "Send Invalid Event By EventBridge"},
-        }
-    claim = policies.definition("first-wins")["States"]["Claim Key"]
-    assert roles(claim) == {Role.CLAIMS, Role.TAKES_OVER, Role.RECORDS}
+def test_a_standard_file_may_wait_for_a_year_and_for_others(tmp_path: Path) -> None:
+    rows = [
+        *("Wait For Lock/Seconds", "31536000", "Read Key Record/TimeoutSeconds", "-"),
+        *("Start Newest Event/Resource", "~Execution~Execution.sync:2"),
+        *("Start Newest Event/Catch", "-", "Count Poll/Parameters/polls.$", '"$.other"'),
+    ]
+    file = written(tmp_path, edited(rows))
+    assert check_file(file, standard=True) == []
+    for arguments, code, words in (
+        ([str(file)], 1, "express: Step Functions refuses .sync:2"),
+        ([str(file), "--standard"], 0, "no findings"),
+        ([str(FILE)], 0, "longest execution 293 s, events of up to 126,637 bytes"),
+    ):
+        result = CliRunner().invoke(check, arguments)
+        assert (result.exit_code, words in result.output) == (code, True), result.output
 
 
 @pytest.mark.parametrize(
-    ("policy", "largest"),
-    [
-        # A record has the event as a text, whose characters JSON may double.
-        ("latest-wins", 121_856),
-        ("every-version", 128_208),
-        # A waiter reads the holder's event, which first-wins may have to park.
-        ("first-wins", 61_184),
-        ("uncoordinated", 260_995),
-    ],
+    "file", [*PROJECT.glob("examples/*/*.asl.json")], ids=lambda file: file.parent.name
 )
-def test_the_largest_event_is_one_of_which_no_state_has_too_much(policy: str, largest: int) -> None:
-    assert largest_event(policies.definition(policy)) == largest
+def test_an_example_has_no_findings(file: Path) -> None:
+    template = (file.parent / "template.yaml").read_text()
+    assert check_file(file, standard="Type: STANDARD" in template) == []
+
+
+@pytest.mark.parametrize(("policy", "event", "answer"), DATA)
+def test_the_largest_event_and_answer_are_those_of_which_no_state_has_too_much(
+    policy: str, event: int, answer: int
+) -> None:
+    definition = policies.definition(policy)
+    assert (largest_event(definition), largest_answer(definition)) == (event, answer)
+
+
+def test_the_cause_of_a_parked_event_has_room_for_the_largest_answer_and_not_for_more() -> None:
+    definition = policies.definition("latest-wins")
+    answer = {"outcome": "Rejected", "error": "E", "cause": "", "expires_at": "1"}
+    answer["cause"] = "x" * (largest_answer(definition) - len(json.dumps(answer)))
+    data = {"object_key": "k", "sequencer": "0B", "lock_token": "mine"}
+    context = Context(Execution("arn", {}, 0), Clock(0), "latest-wins")
+    rejecting = Machine(definition).states["Reject Object"]
+    fault = rejecting.parameters(data | {"inversion": {"Payload": answer}}, context)["fault"]
+    room = CAUSE_CHARACTERS - len(json.dumps(fault))
+    assert 0 <= room < SHORT_BYTES
+
+
+def machine(**states: Any) -> dict[str, Any]:
+    """Build a state machine that begins with the first state."""
+    return {"StartAt": next(iter(states)), "States": states}
+
+
+def test_an_event_and_an_answer_count_as_often_as_they_are_in_the_data() -> None:
+    end = {"Type": "Pass", "Result": {}, "End": True}
+    invoke = {
+        "Type": "Task",
+        "Resource": "arn:aws:states:::lambda:invoke",
+        "Parameters": {"FunctionName": "f", "Payload": "x"},
+        "TimeoutSeconds": 1,
+        "Catch": [{"ErrorEquals": ["States.DataLimitExceeded"], "Next": "End"}],
+        "Next": "Keep",
+    }
+    template = {"a.$": "$.Payload.a", "b.$": "$.Payload.b", "c.$": "$.Payload.c"}
+    parts = machine(Invoke=invoke, Keep=end | {"Parameters": template}, End=end)
+    del parts["States"]["Keep"]["Result"]
+    assert MOST_BYTES - largest_answer(parts) < 100  # parts are together as large as the answer
+    template["d.$"] = "$.Payload"
+    assert largest_answer(parts) * 2 < MOST_BYTES
+    twice = machine(Keep=end | {"Parameters": {"x.$": "$.detail", "y.$": "$$.Execution.Input"}})
+    del twice["States"]["Keep"]["Result"]
+    assert MOST_BYTES / 2 - largest_event(twice) < 100
+    assert largest_answer(twice) == MOST_BYTES
+
+
+def test_a_wait_of_a_counted_number_of_seconds_takes_that_long() -> None:
+    count = {"Type": "Pass", "Parameters": {"n.$": "States.MathAdd($.n, 1)"}, "Next": "Wait"}
+    definition = machine(
+        Begin={"Type": "Pass", "Result": {"n": 0}, "Next": "Count"},
+        Count=count,
+        Wait={"Type": "Wait", "SecondsPath": "$.n", "Next": "Enough?"},
+    )
+    rule = {"Variable": "$.n", "NumericGreaterThanEquals": 4, "Next": "End"}
+    definition["States"] |= {
+        "Enough?": {"Type": "Choice", "Choices": [rule], "Default": "Count"},
+        "End": {"Type": "Succeed"},
+    }
+    assert longest_execution(definition) == 1 + 2 + 3 + 4
+
+
+def test_what_a_state_does_is_read_from_its_expressions_substituted_or_not() -> None:
+    text = FILE.read_text(encoding="utf-8")
+    for states in (json.loads(each)["States"] for each in (text, re.sub(r"\$\{\w+\}", "x", text))):
+        assert {role.value: {*doing(states, role)} for role in Role} == {
+            "claims": {"Claim Key"},
+            "records": {"Claim Key", "Record Newest Event"},
+            "works": {"Invert Image"},
+            "releases": {"Release Lock", "Release Unprocessed Key", "Release Lock Only"},
+            "starts": {"Start Newest Event"},
+            "hands over": {"Hand Over Event", "Send By EventBridge"},
+        }

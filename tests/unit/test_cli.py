@@ -54,9 +54,11 @@ def test_a_port_that_is_taken_is_named(command: str, monkeypatch: pytest.MonkeyP
 
 
 def test_a_wrong_file_is_named(tmp_path: Path) -> None:
-    done, file = {"Type": "Fail", "Error": "Done"}, tmp_path / "bare.json"
-    file.write_text(json.dumps({"StartAt": "Done", "States": {"Done": done}}))
-    assert error_of("check", str(file)).startswith(f"{file}: Done: comment: has no Comment that")
+    wait, file = {"Type": "Wait", "Seconds": 400, "End": True}, tmp_path / "slow.json"
+    file.write_text(json.dumps({"StartAt": "Idle", "States": {"Idle": wait}}))
+    assert error_of("check", str(file)).startswith(
+        f"{file}: seconds: the longest execution takes 4"
+    )
 
 
 @pytest.mark.parametrize(
