@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from inorder.asl.lease import limits
 from inorder.model.policies import Cost, Policy, definition, starts_newest
 
 PRICES, CONTENDERS = map(Path(__file__).with_name, ("prices.toml", "contenders.toml"))
@@ -226,15 +225,12 @@ def express_gb_seconds(milliseconds: float) -> float:
 def _polls(policy: Policy, milliseconds: float) -> tuple[int, float]:
     """Tell how often a waiter polls until a key is free, and how many seconds it waits.
 
-    Others work on for these milliseconds when the waiter begins. Its first wait may be shorter.
+    Others work on for these milliseconds when the waiter begins.
     """
-    whole = definition(policy.name)
-    seconds = limits(whole)["poll_seconds"]
-    first = next(
-        (each["Seconds"] for each in whole["States"].values() if "Seconds" in each), seconds
-    )
-    later = max(0, math.ceil((milliseconds / 1000 - first) / seconds))
-    return 1 + later, first + later * seconds
+    states = definition(policy.name)["States"].values()
+    [seconds] = [state["Seconds"] for state in states if state["Type"] == "Wait"]
+    waits = max(1, math.ceil(milliseconds / 1000 / seconds))
+    return waits, waits * seconds
 
 
 def record_bytes(work: Workload, has_event: bool = True) -> float:
@@ -292,8 +288,7 @@ def _of_policy(policy: Policy, situation: str, work: Workload) -> dict[str, floa
     }
     used["execution_log"] = kilobytes.get(work.log_level, 0) / 1e6
     if policy.index.get(situation) and situation != "waiter":  # a key has one record
-        kept = record_bytes(work) + record_bytes(work, has_event=False) * (policy.keeps == "each")
-        used |= _of_storage(kept)
+        used |= _of_storage(record_bytes(work))
         used["recovery"] = used["storage"]
     if counted.invocations:
         used |= _of_s3(policy.fence, situation, work)

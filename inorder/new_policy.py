@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from inorder import PROJECT
 from inorder.errors import Failure
-from inorder.model.policies import DOCUMENT, FACTS, asl_file, names, stem, with_tables
+from inorder.model.policies import DOCUMENT, FACTS, asl_file, names, own_file, stem, with_tables
 
 TEMPLATE = "template.yaml"
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -33,19 +33,19 @@ def create(name: str, source: str, project: Path = PROJECT) -> list[Path]:
         raise Failure(f"There is a policy {name} already.")
     if source not in offered:
         raise Failure(f"There is no policy {source!r}: {', '.join(offered)}.")
-    tests = f"tests/policies/{stem(name)}"
-    for taken in (asl_file(name), tests, f"{tests}.py"):
+    tests, file = f"tests/policies/{stem(name)}", own_file(name)
+    for taken in (file, tests, f"{tests}.py"):
         if (project / taken).exists():
             raise Failure(f"{taken} exists already.")
     try:
         texts = {
-            asl_file(name): _renamed(_read(project / asl_file(source)), name, source),
+            file: _renamed(_read(project / asl_file(source, project)), name, source),
             FACTS: _with_facts(_read(project / FACTS), name, source),
-            TEMPLATE: _with_policy(_read(project / TEMPLATE), name, source),
+            TEMPLATE: _with_policy(_read(project / TEMPLATE), name, source, project),
         }
-        for file in (project / f"tests/policies/{stem(source)}").glob("*.py"):
-            copy = file.name.replace(stem(source), stem(name))
-            texts[f"{tests}/{copy}"] = _with_names(_read(file), name, source)
+        for test in (project / f"tests/policies/{stem(source)}").glob("*.py"):
+            copy = test.name.replace(stem(source), stem(name))
+            texts[f"{tests}/{copy}"] = _with_names(_read(test), name, source)
         return _write(texts, project)
     except OSError as error:
         raise Failure(f"{error.filename}: {error.strerror}") from None
@@ -97,18 +97,18 @@ def _with_names(test: str, name: str, source: str) -> str:
 
 
 def _with_facts(facts: str, name: str, source: str) -> str:
-    """Add a policy's section below the source's."""
+    """Add a policy's section below the source's; it has an ASL file of its own."""
     first, *others = facts.partition(f"[{source}]\n")[2].split("\n[")
     tables = takewhile(lambda each: each.startswith(f"{source}."), others)
     section = "\n[".join([first, *tables]).rstrip() + "\n"
-    copy = section.replace(f"[{source}.", f"[{name}.")
+    copy = re.sub(r"^file = .*\n", "", section.replace(f"[{source}.", f"[{name}."))
     if "\nlike = " not in f"\n{copy}":
         copy = f'like = "{source}"\n{copy}'
     original = f"[{source}]\n{section}"
     return _replaced(facts, original, f"{original}\n[{name}]\n{copy}", FACTS)
 
 
-def _with_policy(template: str, name: str, source: str) -> str:
+def _with_policy(template: str, name: str, source: str, project: Path) -> str:
     """Add a policy's lines to the template."""
     new, old = _logical_id(name), _logical_id(source)
     if f"\n  {new}StateMachine:\n" in template:
@@ -117,7 +117,7 @@ def _with_policy(template: str, name: str, source: str) -> str:
     machine = f"\n  {old}StateMachine:\n" + rest.partition("\n\n")[0] + "\n"
     copy = _replaced(machine, f"  {old}StateMachine:", f"  {new}StateMachine:")
     copy = _replaced(copy, f"}}_{source}\n", f"}}_{name}\n")
-    copy = _replaced(copy, f" {asl_file(source)}\n", f" {asl_file(name)}\n")
+    copy = _replaced(copy, f" {asl_file(source, project)}\n", f" {own_file(name)}\n")
     template = _replaced(template, machine, machine + copy)
     for line, taken, given in (
         ("      - {}\n", source, name),  # of AllowedValues

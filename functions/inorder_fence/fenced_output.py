@@ -1,7 +1,8 @@
 """The fence: an older event's output never replaces a newer event's.
 
-A lock alone cannot promise this. Its holder may stall, lose the lock, and wake up after a newer
-event was processed. So the function makes its write conditional on what it has read before::
+A lock alone cannot promise this. A call of the function may fail while the function goes on: then
+the lock is released, and the function writes after a newer event was processed. So it makes its
+write conditional on what it has read before::
 
     1 read the output         its ETag, and the sequencer in its metadata
     2 read the source         only if it is still the object that the event names
@@ -24,7 +25,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from enum import Enum, auto
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 5
 MAXIMUM_KEY_BYTES = 1024  # https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html
-# Three attempts that get no answer fit into the function's timeout. The state retries longer.
+# Three attempts that get no answer fit into the function's timeout. The retry queue retries longer.
 S3_CONFIG = Config(
     connect_timeout=2, read_timeout=4, retries={"mode": "standard", "total_max_attempts": 3}
 )
@@ -278,10 +278,8 @@ class Fence:
         dict
             ``outcome``, and ``expires_at``, the time (seconds since 1970, as text) until which the
             key table keeps the record: of a rejected event, as long as SQS keeps the parked event.
-            It is computed here because JSONPath cannot. With
-            ``Processed`` or ``Superseded`` there is ``output_key`` and, if the payload asks for it,
-            the same time as ISO text (``done_until``); with ``Rejected`` there are ``error`` and
-            ``cause``.
+            It is computed here because JSONPath cannot. With ``Processed`` or ``Superseded`` there
+            is ``output_key``, with ``Rejected`` there are ``error`` and ``cause``.
 
         Raises
         ------
@@ -298,11 +296,11 @@ class Fence:
             reason = {"error": type(error).__name__, "cause": str(error)}
             return {"outcome": "Rejected", **reason, "expires_at": str(now + PARKED_SECONDS)}
         expires_at = now + record_retention_days * 86_400
-        told = {"outcome": answer.outcome, "output_key": answer.key, "expires_at": str(expires_at)}
-        if payload.get("done_until"):  # as text that compares with the times of a state machine
-            until = datetime.fromtimestamp(expires_at, UTC)
-            told["done_until"] = until.strftime("%Y-%m-%dT%H:%M:%SZ")
-        return told
+        return {
+            "outcome": answer.outcome,
+            "output_key": answer.key,
+            "expires_at": str(expires_at),
+        }
 
     def write_newest(self, event: ObjectEvent) -> Answer:
         """Write the one output of a key for its newest event; a deletion deletes it.

@@ -4,10 +4,12 @@ State machines write them by intrinsic functions; tests/unit/test_records.py com
 record's ID is one of these::
 
     bucket/key                    a key, whose lock it is: `object_key`
-    bucket/key#version            a version, in a bucket that has versions: `object_key`
-    first:OBJECT_KEY              the same under first-wins
-    event:OBJECT_KEY@SEQUENCER    an event, under every-version
-    retry:...                     a stream of retries, whatever the policy
+    bucket#version/key            a version, in a bucket that has versions: `object_key`
+    retry:OBJECT_KEY@SEQUENCER    a stream of retries: `retry_id`
+
+No two of these are equal. A bucket's name has no ``#``, no ``:`` and no ``/``, a version no ``/``,
+and a sequencer no ``@``. A key may have all of them, so it is last, or before the last ``@``.
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
 """
 
 from __future__ import annotations
@@ -19,7 +21,6 @@ from typing import Any
 
 Json = dict[str, Any]
 
-FIRST = "first:"
 # For how long a record says that its event is parked: a day longer than SQS keeps the event.
 PARKED_SECONDS = 15 * 86_400
 # SQS refuses these, or replaces them by U+FFFD: its documents say both. In JSON they occur in
@@ -35,17 +36,7 @@ _REFUSED = re.compile("[\ud800-\udfff\ufffe\uffff]")
 def object_key(bucket: str, key: str, version_id: Any = None) -> str:
     """Name a key or, if it is given a version, that version: the field ``object_key``."""
     is_named = isinstance(version_id, str) and version_id
-    return f"{bucket}/{key}#{version_id}" if is_named else f"{bucket}/{key}"
-
-
-def first_id(named: str) -> str:
-    """Give the ID of a key's record under first-wins."""
-    return f"{FIRST}{named}"
-
-
-def event_id(named: str, sequencer: str | None) -> str:
-    """Give the ID of an event's record under every-version."""
-    return f"event:{named}@{sequencer}"
+    return f"{bucket}#{version_id}/{key}" if is_named else f"{bucket}/{key}"
 
 
 def retry_id(event: Json) -> str:
@@ -54,25 +45,16 @@ def retry_id(event: Json) -> str:
     Whichever policy has sent the message, an event of S3 is named by its object and its sequencer.
     """
     named, sequencer = object_key_of(event), s3_object(event).get("sequencer")
-    if named and isinstance(sequencer, str):
+    if named and isinstance(sequencer, str) and "@" not in sequencer:
         return f"retry:{named}@{sequencer}"
     text = json.dumps(without_history(event), sort_keys=True)
     return f"retry:{sha256(text.encode()).hexdigest()}"
 
 
-def locked(record_id: str) -> str:
-    """Tell which `object_key` a record locks."""
-    return record_id.removeprefix(FIRST)
-
-
 def key_in(named: str) -> str | None:
-    """Give the S3 key of an `object_key`.
-
-    None if it names something else, or has a ``#``: that may begin a version, or be a part of the
-    key.
-    """
-    bucket, slash, key = named.partition("/")
-    return key if slash and ":" not in bucket and "#" not in key else None
+    """Give the S3 key of an `object_key`; None if it names something else."""
+    place, slash, key = named.partition("/")
+    return key if slash and ":" not in place.partition("#")[0] else None
 
 
 # Events
@@ -120,10 +102,10 @@ def retry_message(event: Json, error: str, cause: str, record_id: str) -> str:
     return as_json({"outcome": "Retrying", **subject, "reason": reason, "event": event})
 
 
-def parked_message(record: Json, error: str, cause: str) -> str:
-    """Write the message that parks a record without an event, as DynamoDB gives it."""
-    named, reason = record["id"]["S"], {"Error": error, "Cause": cause}
-    body = {"outcome": "Parked", "object_key": named, "reason": reason, "record": record}
+def rejected_message(record: Json, error: str, cause: str) -> str:
+    """Write the message that lets a record without an event be parked, as DynamoDB gives it."""
+    named, reason = record["id"]["S"], {"Error": error, "Cause": cause, "rejected": True}
+    body = {"outcome": "Retrying", "object_key": named, "reason": reason, "record": record}
     return as_json(body)
 
 

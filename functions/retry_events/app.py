@@ -37,7 +37,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from inorder_fence import records
 from retry_events import streams
-from retry_events.retries import Fault, Merge, Message, Park, Start, Wait
+from retry_events.retries import Fault, Merge, Message, Park, Start, Wait, park_unread
 from retry_events.streams import Stream
 
 KEY_TABLE = os.environ["KEY_TABLE"]
@@ -142,7 +142,7 @@ def _handle(record: SQSRecord) -> str:
     )
     fault = Fault.read(message)
     said = {"message_id": message.id} | (_described(fault) if fault else {})
-    decision: Wait | Start | Park | Merge = Park(message.body)
+    decision: Wait | Start | Park | Merge = park_unread(message)
     if fault:
         try:
             decision = _merged(fault, fault.decide(time.time(), PATIENCE_SECONDS))
@@ -192,7 +192,7 @@ def _merged(fault: Fault, decision: Wait | Start | Park) -> Wait | Start | Park 
 
 def _take(fault: Fault, before: Stream | None, now: float, status: streams.Status) -> Stream | None:
     """Take the stream of a message's event, or give the stream for which that is refused."""
-    taken = streams.taken(KEY_TABLE, fault, before, now, status, STATE_MACHINE)
+    taken = streams.taken(KEY_TABLE, fault, before, now, status, STATE_MACHINE, EXECUTION_SECONDS)
     try:
         dynamodb.put_item(**taken)
     except dynamodb.exceptions.ConditionalCheckFailedException as refusal:
@@ -204,7 +204,9 @@ def _mark_parked(fault: Fault | None) -> None:
     """Finish the other messages of a parked event. If that fails, they wait, and then park it."""
     with suppress(BotoCoreError, ClientError):
         if fault:
-            taken = streams.taken(KEY_TABLE, fault, None, time.time(), "PARKED", STATE_MACHINE)
+            taken = streams.taken(
+                KEY_TABLE, fault, None, time.time(), "PARKED", STATE_MACHINE, EXECUTION_SECONDS
+            )
             dynamodb.put_item(**taken)
 
 

@@ -25,6 +25,11 @@ FIRST_SECONDS, GROWTH, LONGEST_SECONDS = 5, 1.5, 900
 # bench/bursts.py.
 THROTTLED, THROTTLED_SHARE = "Lambda.TooManyRequestsException", 1 / 2
 MAXIMUM_REASONS, REASON_CHARACTERS = 10, 200
+# An event whose key stayed locked has not failed. So it is never parked for that, and its delay
+# stops growing below a minute: the lock may be free soon.
+LOCKED, LOCKED_GROWTHS = "KeyLocked", 6
+# Without any patience, it is still not parked as soon as its execution cannot be started.
+LOCKED_PATIENCE = 86_400.0
 # How often an event is retried after an error that the event itself makes likely, however long the
 # patience. A function is out of time also while S3 does not answer: 12 retries take three quarters
 # of an hour. No outage makes it crash, or run out of memory.
@@ -40,7 +45,7 @@ RETRIES_AT_MOST = {
     "Runtime.ExitError": 3,
     "Runtime.OutOfMemory": 3,
     "MemoryError": 3,
-    "ExecutionDied": 8,
+    "ExecutionDied": 40,
     "NotClaimed": 0,  # a sweep has counted
     # A function's answer is above 256 KiB. AWS's guide says that no state catches this error, but
     # States.ALL has caught it in a recording of AWS, in tests/aws/services/stepfunctions/v2 of
@@ -143,7 +148,10 @@ class Fault:
         match body:
             case {"outcome": "Retrying", "event": dict(event), "reason": dict(reason)}:
                 attempt, since, reasons = _history(event.get("retry"), int(message.sent))
-                return cls(message, body, attempt, since, _with_reason(reasons, _text(reason)))
+                if _count(reasons, LOCKED) == attempt:  # it has not failed before
+                    since = int(message.sent)
+                reasons = _with_reason(reasons, _text(reason))
+                return cls(message, _named(body), attempt, since, reasons)
         return None
 
     def decide(self, now: float, patience: float) -> Wait | Start | Park:
@@ -166,26 +174,34 @@ class Fault:
 
     def decide_again(self, refusal: str, now: float, patience: float) -> Wait | Park:
         """Decide what to do when the execution could not be started."""
+        patience = max(patience, LOCKED_PATIENCE) if self._is_locked() else patience
         if now >= self.since + patience:
             return self._park(refusal)
         return self.message.postpone()
 
     def _decide(self, now: float, patience: float) -> Wait | Start | Park:
-        if (
-            self.message.sent >= self.since + patience
-            or self._is_hopeless()
-            or self._is_rejection()
-        ):
+        is_over = self.message.sent >= self.since + patience and not self._is_locked()
+        if is_over or self._is_hopeless() or self._is_rejection():
             return self._park()
-        throttled = min(_count(self.reasons, THROTTLED), self.attempt + 1)  # others may write more
-        growths = self.attempt - throttled * (1 - THROTTLED_SHARE)
-        due = self.message.sent + self.message.delay(growths)
+        due = self.message.sent + self.message.delay(self._growths())
         if now < due:
             return _wait(due - now)
         start = Start(self._input())
         if len(start.input.encode()) > MAXIMUM_INPUT_BYTES:
             return self._park("The event is too large to be started with its reasons")
         return start
+
+    def _growths(self) -> float:
+        """Tell how often the delay has grown: after a failure, by failures only."""
+        locked = min(_count(self.reasons, LOCKED), self.attempt + 1)  # others may write more
+        if self._is_locked():
+            return min(locked - 1, LOCKED_GROWTHS)
+        throttled = min(_count(self.reasons, THROTTLED), self.attempt + 1 - locked)
+        return self.attempt - locked - throttled * (1 - THROTTLED_SHARE)
+
+    def _is_locked(self) -> bool:
+        """Tell whether the event has waited for its key's lock, and has not failed."""
+        return bool(self.body["reason"].get("Error") == LOCKED)
 
     def _is_hopeless(self) -> bool:
         """Tell whether an error has come again too often."""
@@ -194,7 +210,7 @@ class Fault:
         )
 
     def _is_rejection(self) -> bool:
-        """Tell whether the state machine parks such an event, but could not: SQS refused it."""
+        """Tell whether no further attempt can help, as a state machine has found."""
         return self.body["reason"].get("rejected") is True
 
     def _input(self) -> str:
@@ -206,7 +222,7 @@ class Fault:
         return as_json({**without_history(self.body["event"]), "retry": history})
 
     def _park(self, refusal: str | None = None) -> Park:
-        """Write what a state machine writes to park an event, and all reasons if it was retried."""
+        """Park the event with its reason, and with all reasons if it was retried."""
         reason = self.body["reason"]
         if self.attempt or refusal:
             reasons = _with_reason(self.reasons, refusal) if refusal else self.reasons
@@ -220,10 +236,27 @@ class Fault:
         return Park(as_json({**self.body, "outcome": "Parked", "reason": reason, "event": event}))
 
 
+def park_unread(message: Message) -> Park:
+    """Park what is no fault of an event: a rejected input that is no object, or any other text."""
+    try:
+        body = json.loads(message.body)
+        match body:
+            case {"outcome": "Retrying", "reason": dict()}:
+                return Park(as_json({**_named(body), "outcome": "Parked"}))
+    except (ValueError, RecursionError):
+        pass
+    return Park(message.body)
+
+
 def longest_delay(growths: float) -> float:
     """Give the longest delay, in seconds, after the first one has grown so often."""
     grown: float = FIRST_SECONDS * GROWTH ** min(growths, _GROWTHS)
     return min(grown, LONGEST_SECONDS)
+
+
+def _named(body: Json) -> Json:
+    """Leave out what has no name: a state machine gives an invalid event an empty one."""
+    return {name: value for name, value in body.items() if value != ""}
 
 
 def _wait(seconds: float) -> Wait:

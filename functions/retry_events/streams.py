@@ -97,7 +97,13 @@ class Stream:
 
 
 def taken(
-    table: str, fault: Fault, before: Stream | None, now: float, status: Status, state_machine: str
+    table: str,
+    fault: Fault,
+    before: Stream | None,
+    now: float,
+    status: Status,
+    state_machine: str,
+    execution_seconds: float,
 ) -> dict[str, Any]:
     """Give the parameters of the PutItem by which a message takes a stream, or marks it as parked.
 
@@ -106,6 +112,7 @@ def taken(
     stream, is refused if another message has taken it since.
     """
     kept = PARKED_SECONDS if status == "PARKED" else KEPT_SECONDS
+    growths = max(fault.attempt + 1, fault.message.receives)
     item = {
         "id": {"S": retry_id(fault.body["event"])},
         "status": {"S": status},
@@ -113,6 +120,9 @@ def taken(
         "message_id": {"S": fault.message.id},
         "attempt": {"N": str(fault.attempt + 1)},
         "at": {"N": str(int(now))},
+        # Until then, the retry may send its event again, and that message may wait; or this one
+        # waits again, because no execution could be started. A sweep reads it.
+        "until": {"N": str(int(now + execution_seconds + longest_delay(growths)))},
         "expires_at": {"N": str(int(now) + kept)},
     }
     if status == "PARKED":

@@ -192,7 +192,6 @@ def _scope(aws: Connection) -> Scope:
         handles_deletions=policy.deletions and parameters.get("HandleDeletions") != "false",
         key_prefix=parameters.get("KeyPrefix", ""),
         key_suffix=parameters.get("KeySuffix", ""),
-        heal_minutes=int(parameters.get("HealMinutes", 0)),
     )
 
 

@@ -19,6 +19,10 @@ Keeps = Literal["newest", "first", "each", "last"]
 # A record that expires later does not say when its event failed: a state machine has written it,
 # which knows no time. One hour more, because clocks differ.
 _PARKED = timedelta(seconds=PARKED_SECONDS, hours=1)
+# So long after its last sign of life, something still acts on an event: an execution lives for five
+# minutes at most, and an event that has failed is retried within 15. A sweep, each minute, takes a
+# record after six minutes. What three sweeps have left, no sweep heals.
+ACTS_WITHIN = timedelta(minutes=5 + 15 + 3)
 
 
 class Verdict(StrEnum):
@@ -49,8 +53,6 @@ class Scope:
     ----------
     table : str
         Empty if the policy has no records.
-    heal_minutes : int
-        Between two sweeps, which start the events of executions that have died; 0 without sweeps.
     """
 
     bucket: str
@@ -60,23 +62,12 @@ class Scope:
     handles_deletions: bool
     key_prefix: str = ""
     key_suffix: str = ""
-    heal_minutes: int = 0
 
     @property
     def folder(self) -> str:
         """The folder of all keys, and of their outputs, which have other names."""
         folder, slash, _ = self.key_prefix.rpartition("/")
         return folder + slash
-
-    @property
-    def acts_within(self) -> timedelta:
-        """How long after its last sign of life something still acts on an event.
-
-        An execution lives for five minutes at most, and an event that has failed is tried again
-        within 15. A record in progress is swept after ten minutes. What three sweeps have left, no
-        sweep heals.
-        """
-        return timedelta(minutes=20 + 3 * self.heal_minutes)
 
     def covers(self, key: str, prefix: str = "") -> bool:
         """Tell whether the stack processes a key, and whether it begins with a prefix."""
@@ -127,22 +118,18 @@ class Reading:
         """Tell whether an execution works on an event, waits for the lock, or will be healed.
 
         Nothing clears `status` and `lock_token` of an execution that has died, so they do not tell.
-        The index does: a record leaves it with its event's end, or when the event is parked. Under
-        a policy that keeps the events elsewhere, the record of the key has the time of its claim.
+        The index does: a record leaves it with its event's end, or when the event is parked.
         """
-        times = [self.record.get("in_progress_since")]
-        if "lock_token" in self.record:
-            times.append(self.record.get("claimed_at"))
-        return any(abs(now - _time(each)) < within for each in times)
+        return abs(now - _time(self.record.get("in_progress_since"))) < within
 
     def is_retried(self, now: datetime, within: timedelta) -> bool:
         """Tell whether the retry queue has its event, as far as records can tell.
 
         SQS lists no messages that wait. The record of an event's retries says when the last one was
-        started. Without such a record, it may be any event whose lock was released in this time.
+        started.
         """
-        started = self.retries.get("at", self.record.get("claimed_at"))
-        return self.retries.get("status") != "PARKED" and abs(now - _time(started)) < within
+        is_parked = self.retries.get("status") == "PARKED"
+        return not is_parked and abs(now - _time(self.retries.get("at"))) < within
 
     def is_parked(self, now: datetime) -> bool:
         """Tell whether its event has failed for good, as far as records can tell.
@@ -223,11 +210,11 @@ def judge(reading: Reading, scope: Scope, now: datetime, parked: bool | None = N
         return Verdict.NOT_COMPARABLE
     if found not in REPAIRABLE:
         return found
-    if reading.is_in_progress(now, scope.acts_within):
+    if reading.is_in_progress(now, ACTS_WITHIN):
         return Verdict.WAITING
     if reading.is_parked(now) if parked is None else parked:
         return Verdict.PARKED
-    return Verdict.WAITING if reading.is_retried(now, scope.acts_within) else found
+    return Verdict.WAITING if reading.is_retried(now, ACTS_WITHIN) else found
 
 
 def reason_of(verdict: Verdict, reading: Reading) -> str:

@@ -28,7 +28,7 @@ from inorder_fence.fenced_output import (
     SourceUnreadable,
     output_key,
 )
-from inorder_fence.records import event_id, first_id, object_key, retry_id
+from inorder_fence.records import object_key, retry_id
 
 NAME = "out-"  # begins the name of each output
 REFUSALS = {HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN}  # which may be of one object only
@@ -173,11 +173,7 @@ class Reader:
             raise Refused(f"S3 refuses to show it ({error}).") from error
 
     def _record(self, subject: Subject) -> dict[str, str]:
-        record_id = object_key(self.scope.bucket, subject.key, subject.version_id)
-        record = self._item(first_id(record_id) if self.scope.keeps == "first" else record_id)
-        if self.scope.keeps == "each" and (failed := record.get("failed_sequencer")):
-            record |= self._item(event_id(record_id, failed))
-        return record
+        return self._item(object_key(self.scope.bucket, subject.key, subject.version_id))
 
     def _item(self, record_id: str) -> dict[str, str]:
         if not self.scope.table:

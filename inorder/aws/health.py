@@ -14,7 +14,10 @@ from inorder.aws.stack import Connection, Described
 from inorder.model import policies
 from inorder.story.parts import counted, span
 
-COLD_START = 2  # seconds that the state waits for longer than the function may take
+# So much longer than the function may take, its state waits: Lambda initialises a function for
+# 10 s, and the call itself takes its time. A release after States.Timeout then comes when it has
+# ended.
+BEFORE_AND_AFTER_SECONDS = 12
 FEW_INVOCATIONS = 100  # at a time; new accounts have 10
 LONG = timedelta(hours=1)  # for an event to be retried
 LISTED_KEYS = 1000
@@ -86,12 +89,25 @@ def _bucket(deployment: Deployment) -> Checks:
         "docs/deploy.md, 'Use your own input bucket', says how to switch that on.",
         f"The bucket {bucket} sends events to EventBridge.",
     )
+    policy = policies.known(deployment.stack.parameters.get("Policy", ""))
+    if policy and policy.fence == "each":
+        yield _either(
+            not _keeps_versions(deployment),
+            f"The bucket {bucket} keeps no versions: an object that is overwritten early is lost.",
+            "Enable versioning of the bucket, or choose another policy.",
+            f"The bucket {bucket} keeps versions.",
+        )
     own = set(deployment.resources.values())
     for each in configured.get("LambdaFunctionConfigurations", []):
         name = each["LambdaFunctionArn"].split(":")[6]
         if name in own or each["LambdaFunctionArn"] in deployment.stack.function_name:
             text = f"The bucket also invokes the function {name} itself, without a lock."
             yield Check(WRONG, text, "Remove this notification from the bucket.")
+
+
+def _keeps_versions(deployment: Deployment) -> bool:
+    s3, bucket = deployment.aws.client("s3"), deployment.stack.input_bucket
+    return bool(s3.get_bucket_versioning(Bucket=bucket).get("Status") == "Enabled")
 
 
 def _output_bucket(deployment: Deployment) -> Checks:
@@ -146,7 +162,7 @@ def _function(deployment: Deployment) -> Checks:
 def _limits(definition: Any) -> list[int]:
     """List the seconds that the states which invoke the function give it."""
     return [
-        each["TimeoutSeconds"] - COLD_START
+        each["TimeoutSeconds"] - BEFORE_AND_AFTER_SECONDS
         for each in definition["States"].values()
         if each.get("Resource", "").endswith(":lambda:invoke")
         and "event.$" in json.dumps(each["Parameters"])
@@ -273,11 +289,6 @@ def _change(deployment: Deployment, policy: str) -> Checks:
     def first(text: str, remedy: str) -> None:
         wrong.append(Check(WRONG, f"Before Policy={policy}: {text}", remedy))
 
-    if parameters.get("HealMinutes") == "0":
-        first(
-            "no sweep hands the new policy the events of executions that have died.",
-            "Run inorder stuck --redrive.",
-        )
     names = [f"ApproximateNumberOfMessages{each}" for each in ("", "NotVisible", "Delayed")]
     attributes = deployment.aws.client("sqs").get_queue_attributes(
         QueueUrl=deployment.stack.retry_events_queue_url, AttributeNames=names
@@ -288,15 +299,11 @@ def _change(deployment: Deployment, policy: str) -> Checks:
             f"{counted(waiting, 'event')} in the retry queue: it parks the deletions among them.",
             "Wait until inorder retrying lists none.",
         )
-    if new.fence == "each":
-        versioning = deployment.aws.client("s3").get_bucket_versioning(
-            Bucket=deployment.stack.input_bucket
+    if new.fence == "each" and not _keeps_versions(deployment):
+        first(
+            "the input bucket keeps no versions: it cannot process what is overwritten at once.",
+            "Enable versioning: InputBucketVersioning=Enabled, if the bucket is the stack's.",
         )
-        if versioning.get("Status") != "Enabled":
-            first(
-                "the input bucket has no versions: it cannot process what is overwritten at once.",
-                "Enable versioning: InputBucketVersioning=Enabled, if the bucket is the stack's.",
-            )
     timeout, limits = deployment.function["Timeout"], _limits(policies.definition(policy))
     if limits and timeout > min(limits):
         first(

@@ -24,7 +24,7 @@ from inorder.model.outcomes import FINISHED
 from inorder.story.parts import Facts, Output, Part, Queued, Source
 from inorder_fence import named_version
 from inorder_fence.fenced_output import MAXIMUM_KEY_BYTES, output_key
-from inorder_fence.records import event_id, first_id, object_key, s3_object
+from inorder_fence.records import object_key, s3_object
 
 Read = TypeVar("Read")
 # Of a record, in bytes.
@@ -85,7 +85,6 @@ class Gathering:
             self.unread,
             self.since if is_older else None,
             (policy.deletions if policy else True) and handles_deletions,
-            int(stack.parameters.get("HealMinutes", 0)) if self._has_records else 0,
             self._has_records,
             isinstance(self.machine, AwsStateMachine),
             self.version_id,
@@ -126,17 +125,12 @@ class Gathering:
         return tuple(found)
 
     def _records(self, executions: Iterable[Execution]) -> Iterable[dict[str, Any]]:
-        """Read the records of the key, of its versions, and of its events."""
+        """Read the records of the key, and of its versions."""
         if not self._has_records:
             return
         names = partial(object_key, self.aws.stack.input_bucket, self.key)
-        known = [(each.record_id or names(each.version_id), each.sequencer) for each in executions]
         ids = {names(self.version_id)}
-        ids |= {named for named, _ in known}
-        if self._may_keep("each"):
-            ids |= {event_id(*each) for each in known}
-        if self._may_keep("first"):
-            ids |= set(map(first_id, ids))
+        ids |= {each.record_id or names(each.version_id) for each in executions}
         for each in sorted(ids):
             if len(each.encode()) <= LONGEST_ID:
                 found = self.aws.table.get_item(Key={"id": each}, ConsistentRead=True)
@@ -158,8 +152,8 @@ class Gathering:
 
     def _has_record(self, key: str) -> bool:
         named = object_key(self.aws.stack.input_bucket, key)
-        ids = (each for each in (named, first_id(named)) if len(each.encode()) <= LONGEST_ID)
-        return any("Item" in self.aws.table.get_item(Key={"id": each}) for each in ids)
+        is_name = len(named.encode()) <= LONGEST_ID
+        return is_name and "Item" in self.aws.table.get_item(Key={"id": named})
 
     def _near(self) -> Iterable[str]:
         """List some keys that are like one that is not there, of those that begin like it."""

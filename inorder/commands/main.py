@@ -29,7 +29,7 @@ MODULES = {
 OF_A_CHECKOUT = {"demo", "up", "down", "try", "function", "policy"}
 # The extra of the package that has a module.
 EXTRAS = dict.fromkeys(["starlette", "uvicorn"], "console") | dict.fromkeys(
-    ["PIL", "cfnlint", "ministack", "psutil", "samcli", "samtranslator", "statelint"], "local"
+    ["PIL", "ministack", "psutil", "samcli", "samtranslator", "statelint"], "local"
 )
 
 

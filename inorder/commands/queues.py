@@ -106,16 +106,17 @@ def list_stuck(stack_name: str, redrive: bool) -> None:
     aws, now = Connection(stack_name), datetime.now(UTC)
     dynamodb, sqs, table = aws.client("dynamodb"), aws.client("sqs"), aws.stack.key_table
     ids = stuck.oldest(dynamodb, table, now, sys.maxsize)
-    keys = [key for each in ids if (key := stuck.read(dynamodb, table, each, now))]
+    read = (stuck.read(dynamodb, table, each, now) for each in ids)
+    keys = [key for key in read if key and not key.is_retried]
     age = span(stuck.DEAD_AFTER.total_seconds())
     say(f"In progress for {age} or longer: {counted(len(keys), 'key')}.")
     for key in keys:
         sequencer = s3_object(key.event).get("sequencer", "(unknown)")
         print_entry(key.id, f"event {sequencer}, for {span(key.age.total_seconds())}")
-    queues = aws.stack.retry_events_queue_url, aws.stack.parked_events_queue_url
+    queue = aws.stack.retry_events_queue_url
     machine = aws.stack.state_machine_arn.rpartition(":")[2]
     for key in keys if redrive else []:
-        outcome = stuck.hand_over(sqs, *queues, dynamodb, table, key, now, machine)
+        outcome = stuck.hand_over(sqs, queue, dynamodb, table, key, now, machine)
         click.echo(f"{SENT[outcome]}: {printable(key.id)}")
 
 

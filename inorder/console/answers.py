@@ -10,7 +10,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from inorder.asl.roles import Role, does, roles
+from inorder.asl.roles import roles
 from inorder.aws import parked
 from inorder.aws.executions import StateMachine
 from inorder.aws.inspection import Gathering
@@ -59,25 +59,15 @@ class Answers:
         }
 
     def definition(self) -> dict[str, Any]:
-        """Give the state machine's ASL, and what each state does: its roles, as texts.
-
-        In `returned` is the field in which a claim that may leave the lock to another execution
-        returns the record.
-        """
+        """Give the state machine's ASL, and what each state does: its roles, as texts."""
         if self._definition is None:
             described = self._aws.client("stepfunctions").describe_state_machine(
                 stateMachineArn=self._machine.arn
             )
             definition = json.loads(described["definition"])
             states = definition["States"].items()
-            self._definition = definition | {
-                "roles": {name: sorted(roles(state)) for name, state in states},
-                "returned": {
-                    name: state["ResultPath"].removeprefix("$.")
-                    for name, state in states
-                    if does(state, Role.SHARES)
-                },
-            }
+            done = {name: sorted(roles(state)) for name, state in states}
+            self._definition = definition | {"roles": done}
         return self._definition
 
     def execution(self, arn: str) -> dict[str, Any]:

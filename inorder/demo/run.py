@@ -109,7 +109,7 @@ class PictureRun:
         ended = self._machine.wait_for(4 * len(self._pairs), PATIENCE_SECONDS)
         outputs = [self._output(pair) for pair in self._pairs]
         counted = _outcomes(ended)
-        foreseen = outcomes.FINISHED | outcomes.PARKED | {outcomes.RETRYING}
+        foreseen = outcomes.FINISHED | {outcomes.PARKED, outcomes.RETRYING}
         processed = {each.subject for each in ended if each.outcome == "Processed"}
         states = Counter(output.state for output in outputs)
         audited = Audit(self._aws).run(grace=0)  # nothing runs any more
@@ -121,7 +121,7 @@ class PictureRun:
             "Superseded": counted["Superseded"],
             "Duplicates dropped": counted["Duplicate"],
             "Retried after a fault": counted[outcomes.RETRYING],
-            "Parked": sum(counted[each] for each in outcomes.PARKED),
+            "Parked": counted[outcomes.PARKED],
             "Without an outcome": sum(counted[each] for each in counted.keys() - foreseen),
             "Stale outputs": states["old"] + states["other"],
             "Missing outputs": states["missing"],
@@ -191,7 +191,7 @@ class PictureRun:
         if shows(content, pair.new):
             return FinalOutput(pair.key, content, "new")
         if shows(content, pair.old):
-            # Under first-wins either of the two may be processed first.
+            # If the first one is kept, either of the two may be processed first.
             return FinalOutput(pair.key, content, "new" if self._policy.keeps == "first" else "old")
         return FinalOutput(pair.key, content, "other")
 

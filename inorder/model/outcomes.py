@@ -5,8 +5,7 @@ DUPLICATE, RETRYING = "Duplicate", "Retrying"
 DONE = frozenset({"Processed", "Superseded"})
 # After one of these, no message of the event can matter.
 FINISHED = DONE | {DUPLICATE}
-# After one of these, the event is in the queue of parked events.
-PARKED = frozenset({"Parked", "InvalidEvent"})
-NOT_PARKED = "NotParked"  # neither queue nor bus could be reached: the lock, if any, heals the key
+PARKED = "Parked"  # the event is in the queue of parked events, or on its way there
+NOT_PARKED = "NotParked"  # neither queue nor bus could be reached: a sweep heals the key
 # The name of an execution that a holder starts begins with this.
 STARTED_NAME = "newest-"

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from inorder import PROJECT
-from inorder.asl.lease import LeaseNumbers, lease_numbers, longest_execution
 from inorder.asl.roles import Role, doing
+from inorder.asl.seconds import longest_execution
 
 FACTS = "statemachine/policies.toml"
 DOCUMENT = "docs/policies.md"  # has the tables
@@ -63,6 +63,7 @@ class Policy:
     keeps: Literal["newest", "first", "each", "last"]
     cost: Costs
     log: Log
+    file: str = ""
     like: str | None = None
     each_poll: Cost = Cost(**NOTHING)
     index: Mapping[str, int] = field(default_factory=dict, hash=False)
@@ -70,7 +71,7 @@ class Policy:
     @property
     def asl_file(self) -> str:
         """Its ASL file, from the project's folder."""
-        return asl_file(self.name)
+        return f"statemachine/{self.file}" if self.file else own_file(self.name)
 
 
 def policies(project: Path = PROJECT) -> list[Policy]:
@@ -119,26 +120,31 @@ def known(name: str) -> Policy | None:
     return policy(name) if name in names() else None
 
 
-def asl_file(name: str) -> str:
+def asl_file(name: str, project: Path = PROJECT) -> str:
     """Name the ASL file of a policy, from the project's folder."""
+    return policy(name, project).asl_file
+
+
+def own_file(name: str) -> str:
+    """Name the ASL file of a policy that shares none."""
     return f"statemachine/{stem(name)}.asl.json"
 
 
+def asl(name: str, project: Path = PROJECT) -> str:
+    """Read the ASL of a policy, with its fence, as the template substitutes it."""
+    its = policy(name, project)
+    return (project / its.asl_file).read_text(encoding="utf-8").replace("${Fence}", its.fence)
+
+
 def definition(name: str, project: Path = PROJECT) -> dict[str, Any]:
-    """Read the ASL file of a policy."""
-    read: dict[str, Any] = json.loads((project / asl_file(name)).read_text(encoding="utf-8"))
+    """Read the state machine of a policy."""
+    read: dict[str, Any] = json.loads(asl(name, project))
     return read
 
 
 def stem(name: str) -> str:
     """Give the name of a policy as it is in the names of its files."""
     return name.replace("-", "_")
-
-
-def seconds(name: str, project: Path = PROJECT) -> LeaseNumbers | float:
-    """Compute the seconds of a policy from its ASL; without a lock, of its longest execution."""
-    read = definition(name, project)
-    return lease_numbers(read) or longest_execution(read)
 
 
 def tables(project: Path = PROJECT) -> dict[str, str]:
@@ -164,8 +170,11 @@ def tables(project: Path = PROJECT) -> dict[str, str]:
             ),
         ),
         "seconds": table(
-            ["seconds of", "holder", "lease", "waiter", "longest execution"],
-            ([f"`{each.name}`", *_seconds_row(each.name, project)] for each in found),
+            ["policy", "seconds of its longest execution"],
+            (
+                [f"`{each.name}`", f"{longest_execution(definition(each.name, project)):g}"]
+                for each in found
+            ),
         ),
     }
 
@@ -202,10 +211,3 @@ def _policy(name: str, facts: dict[str, Any]) -> Policy:
     cost = Costs(**{situation: Cost(**each) for situation, each in facts["cost"].items()})
     counted = {"cost": cost, "each_poll": Cost(**facts.get("each_poll", NOTHING))}
     return Policy(name, **facts | texts | counted | {"log": Log(**facts["log"])})
-
-
-def _seconds_row(name: str, project: Path) -> list[str]:
-    found = seconds(name, project)
-    return (
-        [f"{each:g}" for each in found] if isinstance(found, tuple) else ["-"] * 3 + [f"{found:g}"]
-    )

@@ -14,7 +14,7 @@ from inorder.story.reading import (
     recorded,
     was_worked_on,
 )
-from inorder_fence.records import locked, s3_object
+from inorder_fence.records import s3_object
 
 
 def cause_of(known: Known, execution: Execution, outcome: str) -> Cause | None:
@@ -84,7 +84,7 @@ def _original(known: Known, execution: Execution) -> Cause:
         ):
             return Cause(other.sequencer, other.version_id, other.arn, other.stopped)
     for record in known.facts.records:  # its execution may be older than what was read
-        if locked(str(record["id"])) == execution.record_id and record.get("status") == "DONE":
+        if record["id"] == execution.record_id and record.get("status") == "DONE":
             described = s3_object(parsed(record.get("event")))
             sequencer = described.get("sequencer") or record.get("sequencer")
             if not is_of_event or sequencer == execution.sequencer:
@@ -115,7 +115,7 @@ def _retry(known: Known, execution: Execution) -> Cause:
 
 def _blocker(known: Known, execution: Execution) -> Cause | None:
     for arn, record in known.locks.items():
-        if locked(str(record["id"])) == execution.record_id:
+        if record["id"] == execution.record_id:
             sequencer, at = known.held(arn, record)
             return Cause(sequencer, execution.version_id, arn, at)
     return None

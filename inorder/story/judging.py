@@ -154,7 +154,7 @@ class _Judging:
         parked = "was parked, and is no longer in the queue" if gone else "is parked"
         died = (
             ("pending", "is unfinished: its execution has died. The next sweep retries it")
-            if self._facts.has_table and self._facts.heal_minutes
+            if self._facts.has_table
             else ("wrong", "is unfinished: its execution has died. `inorder stuck` may list it")
         )
         judged: dict[str, tuple[str, str]] = {
@@ -165,7 +165,6 @@ class _Judging:
                 "parked",
                 f"{parked}: its object cannot have an output, or a person must decide",
             ),
-            "InvalidEvent": ("parked", f"{parked}, because it is not a valid event"),
             "Unknown": ("unknown", "may or may not have been processed"),
             "Superseded": ("unknown", "was superseded, by an event that is not known"),
             **dict.fromkeys(("Died", "TimedOut", "Aborted", "NotParked"), died),

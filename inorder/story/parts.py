@@ -83,7 +83,6 @@ class Facts:
     unread: Mapping[Part, str] | None = None
     since: datetime | None = None  # executions that started before were not read
     handles_deletions: bool = True  # whether deletions start executions
-    heal_minutes: int = 15  # between two sweeps; 0 without sweeps
     has_table: bool = True  # whether the policy writes records
     from_log: bool = False  # whether the executions come from a log, which may lack the end of one
     version_id: str | None = None  # the only version that was asked for

@@ -55,7 +55,7 @@ class Known:
         if self.waits(record) and arn in self.by_arn:
             return self.by_arn[arn].sequencer, recorded(self.by_arn[arn])
         is_known = arn in self.by_arn or self.facts.keeps != "newest"
-        since = time_of(record.get("in_progress_since") or record.get("claimed_at"))
+        since = time_of(record.get("in_progress_since"))
         return record.get("sequencer") if is_known else None, since
 
     def waits(self, record: Mapping[str, Any]) -> bool:

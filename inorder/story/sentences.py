@@ -39,9 +39,7 @@ def _said(facts: Facts, execution: Execution, outcome: str, cause: Cause | None)
         "Duplicate": _said_duplicate(execution, cause),
         "Retrying": _said_retrying(facts, cause),
         "Waiting": _said_waiting(cause),
-        **dict.fromkeys(
-            ("Parked", "InvalidEvent", "NotParked", "TimedOut", "Aborted"), _sentence(cause.reason)
-        ),
+        **dict.fromkeys(("Parked", "NotParked", "TimedOut", "Aborted"), _sentence(cause.reason)),
     }
     if outcome in texts:
         return texts[outcome]
@@ -106,7 +104,7 @@ def said_locked(lock: Lock, age: timedelta | None, death: str) -> str:
     since = f" since {clock(lock.since)}," if lock.since else ""
     text = f"Execution {_id(lock.execution)} {held}{since} for {named(lock.sequencer)}."
     if death:
-        text += f" It {death}: the next event of the key, or its retry, breaks the lock."
+        text += f" It {death}: a sweep frees the key, six minutes after it was locked."
     if lock.waiting:
         verb = "waits" if len(lock.waiting) == 1 else "wait"
         waiting = ", ".join(map(_id, lock.waiting))
@@ -120,15 +118,13 @@ def said_recorded(sequencer: str | None, since: datetime) -> str:
     return f"{recorded}, and waits for the lock."
 
 
-def said_stuck(facts: Facts, sequencer: str | None, since: datetime, hand_overs: int) -> str:
+def said_stuck(sequencer: str | None, since: datetime, hand_overs: int) -> str:
     """Say what becomes of an event whose execution died."""
     text = f"Event {sequencer} is unfinished: its execution has died."
     if hand_overs:
         handed = f"handed it to the retry queue {_times(hand_overs)}, last at {clock(since)}"
         return f"{text} A sweep has {handed}."
-    if facts.heal_minutes:
-        return f"{text} The next sweep, of one each {facts.heal_minutes} minutes, retries it."
-    return f"{text} There are no sweeps: `inorder stuck --redrive` retries it."
+    return f"{text} The next sweep, of one each minute, retries it."
 
 
 def said_queued(each: Queued) -> str:

@@ -11,7 +11,7 @@ from inorder.story.judging import judge
 from inorder.story.parts import Facts, Lock, Pending, Story, ToldExecution, clock, counted
 from inorder.story.reading import HAND_OVERS, Known, parsed, time_of
 from inorder.story.sentences import said_locked, said_queued, said_recorded, said_stuck, told
-from inorder_fence.records import locked, s3_object
+from inorder_fence.records import s3_object
 from inorder_fence.stuck import DEAD_AFTER
 
 
@@ -57,7 +57,7 @@ def _lock(known: Known, record: Mapping[str, Any]) -> Lock:
     waiting = tuple(
         each.arn
         for each in known.executions
-        if each.record_id == locked(str(record["id"])) and known.outcome(each) == "Waiting"
+        if each.record_id == record["id"] and known.outcome(each) == "Waiting"
     )
     holder = known.by_arn.get(arn)
     death = ""
@@ -83,7 +83,7 @@ def _pending(known: Known) -> Iterable[Pending]:
             continue
         hand_overs = int(record.get(HAND_OVERS, 0))
         if hand_overs or known.facts.now - since > DEAD_AFTER:
-            text = said_stuck(known.facts, sequencer, since, hand_overs)
+            text = said_stuck(sequencer, since, hand_overs)
             yield Pending("stuck", sequencer, str(record["id"]), text)
         elif known.waits(record):
             text = said_recorded(sequencer, since)

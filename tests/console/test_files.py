@@ -27,7 +27,7 @@ def test_each_vendored_file_is_the_one_that_is_named_with_its_licence() -> None:
 
 def test_each_outcome_and_status_has_a_sign() -> None:
     [table] = re.findall(r"const SIGNS = \{\n(.*?)\n\}", (FOLDER / "words.js").read_text(), re.S)
-    ends = outcomes.FINISHED | outcomes.PARKED | {outcomes.RETRYING, outcomes.NOT_PARKED}
+    ends = outcomes.FINISHED | {outcomes.PARKED, outcomes.RETRYING, outcomes.NOT_PARKED}
     of_the_story = {"Waiting", "Working", "Unknown"}
     named = set(re.findall(r"^  (\w+):", table, re.M))
     assert named == ends | {*STATUSES.values()} - {"Failed"} | of_the_story

@@ -13,7 +13,6 @@ from tests.first_hour.deliveries import PATIENCE, RED, event_of, outcome
 from tests.first_hour.questions import Answer, question, seen
 from tests.first_hour.trial import PREFIX, Trial
 
-LEASE = 112  # seconds of latest-wins
 WITHOUT = 120  # seconds without any capacity
 RETRIED = 900  # seconds until an event that was retried must be done
 
@@ -38,25 +37,7 @@ def no_concurrency(trial: Trial) -> Answer:
 
 
 @question(
-    "Is a lock broken that nobody releases?",
-    f"After a lease of {LEASE} s of real waits, not before: then the event is Processed.",
-)
-def dead_holder(trial: Trial) -> Answer:
-    key = "by-hand/dead-holder.png"
-    event = event_of(trial, key, picture(RED), "00D2")
-    trial.aws.table.put_item(
-        Item={"id": object_key_of(event), "status": "IN_PROGRESS"}
-        | {"lock_token": "dead", "execution": "dead", "event": "{}", "sequencer": "00D1"}
-    )
-    began = time.monotonic()
-    ended = outcome(trial.run("latest-wins", event))
-    seconds = time.monotonic() - began
-    is_late = seconds >= trial.seconds(LEASE, LEASE * 0.1)
-    return seen(ended == "Processed" and is_late, f"{ended} after {seconds:.1f} s")
-
-
-@question(
-    "Does a sweep hand over the event of an execution that died?",
+    "Does a sweep free the lock of an execution that died, and hand its event over?",
     "Its event goes through the retry queue, and its output is there.",
 )
 def sweep(trial: Trial) -> Answer:
@@ -83,7 +64,8 @@ def parked(trial: Trial) -> Answer:
     ended = outcome(trial.run("latest-wins", {"no": "event"}))
     url = trial.stack.parked_events_queue_url
     reason = json.loads(message(trial, url, '"no":"event"'))["reason"]
-    return seen(ended == reason["Error"] == "InvalidEvent", f"{ended}: {reason}")
+    is_named = reason["Error"] == "InvalidEvent"
+    return seen(ended == "Parked" and is_named, f"{ended}: {reason}")
 
 
 def message(trial: Trial, url: str, part: str) -> str:

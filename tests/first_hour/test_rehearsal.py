@@ -29,7 +29,7 @@ from tests.first_hour.tools import WATCHED
 from tests.first_hour.trial import Trial
 
 EXPECTED, FAILED, NOT_ASKED = Verdict.EXPECTED, Verdict.FAILED, Verdict.NOT_ASKED
-IN_PART = ("concurrency", "conditions", "dead-holder", "parked", "why")
+IN_PART = ("concurrency", "conditions", "sweep", "parked", "why")
 
 
 @pytest.fixture

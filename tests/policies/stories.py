@@ -19,7 +19,7 @@ from tests.support.events import created
 CONTENTS = {"A": picture(RED), "B": picture(GREEN), "C": picture(BLUE), "a": b"no image"}
 INVERSES = {"A": CYAN, "B": MAGENTA, "C": YELLOW}
 DEAD = {"status": "IN_PROGRESS", "lock_token": "dead", "execution": "dead", "event": "{}"}
-RECORDS: dict[str, Any] = {"lock": DEAD, "waiter": {"oldest_waiting": "00"}}
+RECORDS: dict[str, Any] = {"lock": DEAD}
 EVENTS: dict[str, Any] = {"empty": {}, "list": [], "no-key": created(key=None)}
 # Each story of each policy.
 TOLD = [
@@ -41,7 +41,7 @@ def tell(place: Place, story: str, policy: str) -> None:
             outcome = place.outcome(policy, events[name])
             assert outcome == expected, f"{outcome} is not {step} in: {story}"
         elif name in RECORDS:
-            record_id = TABLES[policy].lock.format(object_key(place.input_bucket, key))
+            record_id = object_key(place.input_bucket, key)
             place.table.put_item(Item={"id": record_id, **RECORDS[name]})
         elif name == "expired":
             for record in place.table.scan(ConsistentRead=True)["Items"]:

@@ -69,10 +69,9 @@ class Cases:
     outputs: list[Effect]  # of each Pass, and of each Task whose result is read later
     writes: list[Write]  # of each state with a condition
     stories: list[str]  # `stories` explains them
-    seconds: tuple[float, ...]  # holder, lease, waiter and longest execution, or only the last
+    seconds: float  # of the longest execution
     # The small changes of the file that no test can notice, each with the reason: `make mutants`.
     survivors: Mapping[str, str] = field(default_factory=dict)
-    lock: str = "{}"  # the ID of the record that has a key's lock, by bucket/key
 
     @property
     def ways(self) -> Iterator[Way]:
@@ -126,7 +125,7 @@ ERRORS = {
 RESPONSES: dict[str, Data] = {
     **{name: {"Throw": {"Error": error, "Cause": name}} for name, error in ERRORS.items()},
     "Written": {"Return": {}},
-    "Released": {"Return": {"Attributes": item(event="{}")["Item"]}},
+    "Released": {"Return": {"Attributes": item(event="{}", sequencer="0C")["Item"]}},
     "Started": {"Return": {"ExecutionArn": "arn:newest", "StartDate": "then"}},
     "Sent": {"Return": {"MessageId": "5f0c3a52-8a4e-4c57-9d0b-2b9a6f1e7c11"}},
     "Forwarded": {"Return": {"FailedEntryCount": 0, "Entries": [{"EventId": "5f0c3a52"}]}},

@@ -1,11 +1,13 @@
 """What the ASL files and the template alone tell, beside what `inorder check` finds."""
 
+import re
 from typing import Any
 
 import pytest
 
-from inorder.asl.definition import GET, INVOKE, START
-from inorder.asl.lease import NOT_WRITTEN, lease_numbers, longest_execution
+from inorder.asl.definition import EXPRESS_SECONDS, GET, INVOKE, START, is_end
+from inorder.asl.roles import Role, doing
+from inorder.asl.seconds import longest_execution
 from inorder.aws.executions import only_one
 from inorder.model import policies
 from inorder.model.execution import Execution
@@ -14,6 +16,12 @@ from tests.support.resolved_template import template
 
 EACH = pytest.mark.parametrize("policy", policies.names())
 BUS = "${RetryEventsBusName}"
+# DynamoDB writes nothing of what it throttles.
+THROTTLED = {
+    "DynamoDB.ProvisionedThroughputExceededException",
+    "DynamoDB.RequestLimitExceededException",
+    "DynamoDB.ThrottlingException",
+}
 ANY_FAULT = {"States.ALL", "States.TaskFailed"}
 
 
@@ -28,10 +36,44 @@ def states_of(policy: str) -> list[dict[str, Any]]:
 
 
 @EACH
-def test_holder_lease_waiter_and_longest_execution_take_their_seconds(policy: str) -> None:
+def test_the_longest_execution_takes_its_seconds(policy: str) -> None:
+    assert longest_execution(policies.definition(policy)) == TABLES[policy].seconds
+
+
+@EACH
+def test_a_file_with_a_lock_says_when_its_executions_end_and_makes_new_tokens(policy: str) -> None:
+    """A sweep relies on the first, and each write of a holder on the second."""
     definition = policies.definition(policy)
-    found = lease_numbers(definition) or (longest_execution(definition),)
-    assert found == TABLES[policy].seconds
+    if doing(definition["States"], Role.CLAIMS):
+        assert definition["TimeoutSeconds"] == EXPRESS_SECONDS
+        parameters = [each.get("Parameters", {}) for each in states_of(policy)]
+        tokens = {each["lock_token.$"] for each in parameters if "lock_token.$" in each}
+        assert tokens == {"$.lock_token", "States.UUID()"}
+
+
+@EACH
+def test_each_state_says_why_it_is_there_and_an_end_reports_its_own_name(policy: str) -> None:
+    for name, state in policies.definition(policy)["States"].items():
+        assert state["Comment"]
+        if is_end(state):
+            reported = state.get("Error") or state["Parameters"]["outcome"]
+            assert reported == name.replace(" ", "")
+
+
+@EACH
+def test_a_claim_or_a_record_without_an_answer_is_not_repeated(policy: str) -> None:
+    """It may be written later, when another execution has acted."""
+    states = policies.definition(policy)["States"]
+    for name in {*doing(states, Role.CLAIMS), *doing(states, Role.RECORDS)}:
+        for retrier in states[name]["Retry"]:
+            assert set(retrier["ErrorEquals"]) <= THROTTLED
+
+
+@EACH
+def test_a_read_shows_what_others_have_written_before(policy: str) -> None:
+    for state in states_of(policy):
+        if state.get("Resource") == GET:
+            assert state["Parameters"]["ConsistentRead"] is True
 
 
 @pytest.mark.parametrize(
@@ -57,9 +99,15 @@ def test_a_retry_is_random_and_bounded_and_only_the_last_one_is_for_any_fault(po
                 assert retrier["JitterStrategy"] == "FULL"
                 assert {"IntervalSeconds", "BackoffRate", "MaxDelaySeconds"} < set(retrier)
         # What records an event or takes a lock is repeated only if nothing was written.
-        is_of_unwritten = set(last["ErrorEquals"]) < NOT_WRITTEN and last["MaxAttempts"] > 0
+        is_of_unwritten = set(last["ErrorEquals"]) <= THROTTLED and last["MaxAttempts"] > 0
         assert ANY_FAULT & set(last["ErrorEquals"]) or is_of_unwritten
         assert not any(ANY_FAULT & set(each["ErrorEquals"]) for each in others)
+
+
+@EACH
+def test_each_state_says_in_two_sentences_why_it_is_there(policy: str) -> None:
+    for name, state in policies.definition(policy)["States"].items():
+        assert 1 <= len(re.findall(r"[.?!](?: |$)", state["Comment"])) <= 2, name
 
 
 @EACH

@@ -48,7 +48,7 @@ def test_an_event_as_large_as_the_check_computes_is_processed(policy: str) -> No
     longest_key = changed(event, "detail.object.key", "\x01" * 1024)
     assert len(json.dumps(longest_key)) < LEAST_BYTES < largest
     event["detail"]["reason"] = '"' * ((largest - len(json.dumps(event)) - 20) // 2)
-    cloud.objects.sources["x.png"] = event["detail"]["object"]["etag"]
+    cloud.objects.upload("x.png", event["detail"]["object"]["etag"])
     cloud.start(event)
     cloud.run_until_quiet(DAY)
     assert [each.outcome for each in cloud.executions] == ["Processed"]

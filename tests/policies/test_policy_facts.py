@@ -65,7 +65,7 @@ def test_an_event_costs_what_the_facts_say(policy: str, monkeypatch: pytest.Monk
         ("uncontended", Settings(policy), [(0, 1)]),
         ("duplicate", Settings(policy), [(0, 2)]),
         ("older", Settings(policy), [(5, 1), (0, 1)]),
-        ("waiter", Settings(policy, seconds=14), [(0, 1), (1, 1)]),
+        ("waiter", Settings(policy, seconds=9), [(0, 1), (1, 1)]),
     ):
         expected = getattr(facts.cost, situation)
         if expected is None:

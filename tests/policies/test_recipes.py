@@ -17,8 +17,11 @@ from inorder.model import policies
 
 FOLDER = PROJECT / "docs" / "recipes"
 RECIPES = sorted(FOLDER.glob("*.diff"))
+FIRST_WINS = FOLDER / "first_wins" / "README.md"
 NOT_COPIED = shutil.ignore_patterns(".git", ".venv", ".aws-sam", "out", "__pycache__", ".*_cache")
 STATES = ["-m", "pytest", "-qq", "tests/policies/test_states.py", "--policy"]
+EVERY = "tests/policies/test_every_policy.py", "tests/policies/test_policy_facts.py"
+PROVED = ["-m", "pytest", "-qq", "-n", "2", *EVERY, "tests/template", "tests/proof/model"]
 
 
 def test_the_page_links_each_recipe_and_there_are_at_most_six() -> None:
@@ -27,22 +30,49 @@ def test_the_page_links_each_recipe_and_there_are_at_most_six() -> None:
     assert 0 < len(RECIPES) <= 6
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda file: file.stem)
-def test_a_copy_with_the_recipe_passes_the_proof(recipe: Path, tmp_path: Path) -> None:
-    project = Path(shutil.copytree(PROJECT, tmp_path / "project", ignore=NOT_COPIED))
-    [policy] = [name for name in policies.names() if policies.asl_file(name) in recipe.read_text()]
-    check = ["-m", "inorder.commands.main", "check", policies.asl_file(policy)]
-    parts = [[sys.executable, *check], [sys.executable, *STATES, policy]]
-    if os.environ.get("NIGHT"):
-        (project / ".venv").symlink_to(PROJECT / ".venv")
-        parts = [["make", "--old-file", ".venv/installed", "prove", f"POLICY={policy}"]]
-    for command in (["git", "apply", str(recipe)], *parts):
+def run(project: Path, *commands: list[str]) -> None:
+    """Run commands in a copy of the project, which must succeed."""
+    for command in commands:
         done = subprocess.run(  # noqa: S603
             command,
             cwd=project,
-            env=os.environ | {"PYTHONPATH": str(project)},
+            env=os.environ | {"PYTHONPATH": f"{project}:{project / 'functions'}"},
             capture_output=True,
             text=True,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def parts(project: Path, policy: str, *more: list[str]) -> list[list[str]]:
+    """List the commands that prove a policy: quick ones and, at night, all."""
+    if os.environ.get("NIGHT"):
+        return [["make", "--old-file", ".venv/installed", "prove", f"POLICY={policy}"]]
+    file = policies.asl_file(policy, project)
+    check = ["-m", "inorder.commands.main", "check", file]
+    return [[sys.executable, *each] for each in (check, [*STATES, policy], *more)]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    copy = Path(shutil.copytree(PROJECT, tmp_path / "project", ignore=NOT_COPIED))
+    (copy / ".venv").symlink_to(PROJECT / ".venv")
+    return copy
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda file: file.stem)
+def test_a_copy_with_the_recipe_passes_the_proof(recipe: Path, project: Path) -> None:
+    [policy] = [
+        name
+        for name in policies.names()
+        if policies.own_file(name) == policies.asl_file(name)
+        and policies.asl_file(name) in recipe.read_text()
+    ]
+    run(project, ["git", "apply", str(recipe)], *parts(project, policy))
+
+
+def test_first_wins_as_its_page_makes_it_keeps_its_promise(project: Path) -> None:
+    """The page's commands are run; the model searches what may happen."""
+    [commands] = re.findall(r"```sh\n(.+?)```", FIRST_WINS.read_text(), re.DOTALL)
+    run(project, ["bash", "-e", "-c", commands])
+    run(project, *parts(project, "first-wins", [*PROVED, "--policy", "first-wins"]))

@@ -8,19 +8,16 @@ from uuid import uuid4
 
 import pytest
 
-from inorder.asl.definition import targets
+from inorder.asl.definition import PUT_EVENTS, SEND, targets
 from inorder.local_aws import LocalAws
-from tests.policies.common import Text
 from tests.policies.places import on_aws
 from tests.policies.table import (
     CREATED,
-    DELETED,
     EXECUTION,
     FAULT,
     RESPONSES,
     TIMED_OUT,
     Data,
-    item,
 )
 from tests.policies.tables import STATES, TABLES
 from tests.proof.simulation.machine import first_for
@@ -29,7 +26,6 @@ from tests.support.state_machines import substitute
 
 AWS = on_aws()  # `make test-aws` runs these tests there
 CONDITION = "ConditionExpression"
-SENDER = re.compile("EventsQueueUrl|RetryEventsBusName")
 EVENT = ["an", "event"]
 
 
@@ -160,8 +156,7 @@ def test_each_conditional_write_changes_only_the_records_that_it_may(
 
 CAUSES = {
     "Parked": '{"Error":"Some.Fault","Cause":"because"}',
-    "Invalid Event": "The input is not a valid event.",
-    "Not Parked": "could be reached",
+    "Not Parked": "be reached",
     "Lost": "nothing remembers the event",
 }
 
@@ -173,23 +168,14 @@ def test_a_failed_execution_says_why(local: LocalAws, policy: str, state: str) -
     assert CAUSES.get(state, "") in tested["cause"]
 
 
-def told_by(state: str) -> Data:
-    outcome = "Parked" if state.startswith("Park") else "Retrying"
-    told: Data = {"outcome": outcome, "execution": EXECUTION, "reason": FAULT, "event": EVENT}
-    if state == "Park Invalid Event":
-        return told | {"reason": {"Error": "InvalidEvent", "Cause": Text("This is not an .*")}}
-    if state == "Send Invalid Event By EventBridge":
-        return told
-    if state == "Retry Lost Event":
-        reason = {"Error": "HolderDied", "Cause": Text(".*for a whole lease.*")}
-        return told | {"object_key": "b/k", "reason": reason, "event": DELETED}
-    if state == "Send Before Waiting":
-        told["reason"] = {"Error": "ExecutionDied", "Cause": Text(".* may have died.")}
-    return told | {"object_key": "b/k", "sequencer": "0B"}
+HANDED_OVER: Data = {
+    **{"outcome": "Retrying", "object_key": "b/k", "sequencer": "0B"},
+    **{"execution": EXECUTION, "reason": FAULT, "event": EVENT},
+}
 
 
-@each_state(lambda policy, name: bool(SENDER.search(json.dumps(STATES[policy][name]))))
-def test_an_event_that_is_sent_comes_to_a_queue_with_the_reason(
+@each_state(lambda policy, name: STATES[policy][name].get("Resource") in {SEND, PUT_EVENTS})
+def test_an_event_that_is_handed_over_comes_to_the_retry_queue_with_the_reason(
     local: LocalAws, policy: str, state: str
 ) -> None:
     sqs, events = local.client("sqs"), local.client("events")
@@ -203,11 +189,8 @@ def test_an_event_that_is_sent_comes_to_a_queue_with_the_reason(
     events.put_rule(Name=name, EventBusName=name, EventPattern=json.dumps(pattern))
     target = {"Id": "queue", "Arn": arn["QueueArn"], "InputPath": target["InputPath"]}
     events.put_targets(Rule=name, EventBusName=name, Targets=[target])
-    record = item(event=json.dumps(DELETED), lock_token="theirs")
-    data = {"fault": FAULT} if "Invalid" in state else TABLES[policy].data | {"record": record}
-    kind = "Parked" if state.startswith("Park") else "Retry"
-    resources = {f"{kind}EventsQueueUrl": queue, "RetryEventsBusName": name}
-    tested = run_state(local, policy, state, data, event=EVENT, **resources)
+    resources = {"RetryEventsQueueUrl": queue, "RetryEventsBusName": name}
+    tested = run_state(local, policy, state, TABLES[policy].data, event=EVENT, **resources)
     assert tested["status"] == "SUCCEEDED"
     [message] = sqs.receive_message(QueueUrl=queue)["Messages"]
-    assert json.loads(message["Body"]) == told_by(state)
+    assert json.loads(message["Body"]) == HANDED_OVER

@@ -22,7 +22,7 @@ from inorder.local_aws import LocalAws
 from inorder.model.execution import Execution
 from inorder_fence.fenced_output import output_key
 from inorder_fence.records import object_key, retry_id, s3_object
-from inorder_fence.stuck import RETRY_LASTS
+from inorder_fence.stuck import DEAD_AFTER
 from tests.conftest import colour_of
 
 SECONDS = 90  # no execution of these tests takes as long, even on a busy machine
@@ -123,7 +123,7 @@ class Workflow:
         since = datetime.now(UTC)
         with suppress(ValueError):
             since = datetime.fromisoformat(str(record["in_progress_since"]))
-        earlier = RETRY_LASTS + timedelta(minutes=1)
+        earlier = DEAD_AFTER + timedelta(minutes=20)  # an execution, and the longest delay
         self.table.update_item(
             Key={"id": record_id},
             UpdateExpression="SET in_progress_since = :since",
@@ -134,9 +134,9 @@ class Workflow:
         with suppress(ClientError):  # it is not retried
             self.table.update_item(
                 Key={"id": retry_id(event)},
-                UpdateExpression="SET #at = #at - :earlier",
+                UpdateExpression="SET #at = #at - :earlier, #until = #until - :earlier",
                 ConditionExpression="attribute_exists(id)",
-                ExpressionAttributeNames={"#at": "at"},
+                ExpressionAttributeNames={"#at": "at", "#until": "until"},
                 ExpressionAttributeValues={":earlier": int(earlier.total_seconds())},
             )
 

@@ -40,7 +40,7 @@ def break_all(workflow: Workflow) -> None:
     template = {"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}, "Outputs": outputs}
     client("cloudformation").create_stack(StackName="other", TemplateBody=json.dumps(template))
     client("events").disable_rule(Name=resource("EventsRule").rpartition("/")[2])
-    functions.update_function_configuration(**function, Timeout=61)
+    functions.update_function_configuration(**function, Timeout=111)
     functions.put_function_concurrency(**function, ReservedConcurrentExecutions=0)
     client("iam").detach_role_policy(
         RoleName=resource("InvertImageRole"), PolicyArn=resource("WorkFunctionPolicy")
@@ -60,13 +60,13 @@ WRONG_THEN = [
     "also invokes the function",
     "is also that of the stack other: events are parked",
     "is disabled: no event starts an execution",
-    "may take 61 s, and the policy waits for 60 s",
+    "may take 111 s, and the policy waits for 110 s",
     "lacks s3:GetObject on",
     "reserved concurrency is 0",
     "ParkedEventsQueue has 1 unread message.",
     "Nothing reads the retry queue",
     "An event has been parked for 10 days",
-    "Before Policy=uncoordinated: the function may take 61 s, and it waits for 15 s",
+    "Before Policy=uncoordinated: the function may take 111 s, and it waits for 15 s",
 ]
 
 

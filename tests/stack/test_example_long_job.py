@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from inorder import PROJECT, local_aws
-from inorder.asl import language
+from inorder.asl import check_file
 from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy, sam_deploy
 from inorder.commands.main import main
@@ -226,6 +226,4 @@ def test_an_event_of_a_version_is_parked(jobs: Jobs) -> None:
 
 
 def test_the_definition_is_valid() -> None:
-    definition = json.loads((EXAMPLE / "long_job.asl.json").read_text(encoding="utf-8"))
-    rules = {**language.SCHEMA, **language.FIELDS, **language.RULES}
-    assert [list(rule(definition)) for rule in rules.values()] == [[] for _ in rules]
+    assert check_file(EXAMPLE / "long_job.asl.json", standard=True) == []

@@ -89,7 +89,7 @@ def test_the_commands_of_the_person_on_call_work_without_a_checkout(
     for arguments, said in {
         "demo --keys 3": "This needs a checkout of the project, ",
         "up --help": "This needs a checkout of the project, ",
-        f"check {file}": "This needs cfnlint: install inorder[local], ",
+        f"check {file}": "This needs statelint: install inorder[local], ",
         "console": "This needs ",
     }.items():
         code, printed = run(arguments)

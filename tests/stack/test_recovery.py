@@ -224,7 +224,7 @@ def test_a_stuck_key_is_listed_and_healed_by_the_command_or_the_schedule(
             wait_until(reached.exists, SECONDS, "the call of the function")
             workflow.executions.stop(workflow.record(key)["execution"])
         said = inorder("stuck").stderr  # its execution could still live
-        assert said == "In progress for 10 minutes or longer: 0 keys.\n"
+        assert said == "In progress for 6 minutes or longer: 0 keys.\n"
         workflow.age(workflow.record_id(key))
         return workflow.record(key)
 
@@ -239,7 +239,7 @@ def test_a_stuck_key_is_listed_and_healed_by_the_command_or_the_schedule(
     record = die_holding("by-schedule.png")
     events, rule = workflow.local.client("events"), workflow.resource("HealKeysFunctionSweep")
     found = events.describe_rule(Name=rule.rpartition("/")[2])
-    assert (found["ScheduleExpression"], found["State"]) == ("rate(15 minutes)", "ENABLED")
+    assert (found["ScheduleExpression"], found["State"]) == ("rate(1 minute)", "ENABLED")
     # The minute is that since the rule was deployed.
     events.put_rule(Name=found["Name"], State="ENABLED", ScheduleExpression="rate(1 minute)")
     wait_until(

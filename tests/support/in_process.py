@@ -22,10 +22,10 @@ from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 from moto import mock_aws
 
-from inorder import PROJECT
 from inorder.aws.executions import LocalStateMachine
 from inorder.model import policies
 from inorder.model.execution import Execution
+from retry_events.retries import Fault, Message, Park
 from tests.support import events, moto_parts, state_machines
 from tests.support.resolved_template import template
 
@@ -111,8 +111,7 @@ class InProcess:
             "RetryEventsQueueUrl": self.retry_queue,
             "RetryEventsBusName": RETRY_BUS,
         }
-        file = PROJECT / policies.asl_file(policy)
-        definition = json.loads(state_machines.substitute(file, substitutions))
+        definition = json.loads(state_machines.substitute(policies.asl(policy), substitutions))
         for state in definition["States"].values():
             if isinstance(state.get("TimeoutSeconds"), int):
                 state["TimeoutSeconds"] *= self.timeout_scale
@@ -179,6 +178,16 @@ class InProcess:
     def records(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.table.scan()["Items"]
         return found
+
+    def park(self) -> None:
+        """Let the retry queue's function park what it does not retry."""
+        received = self._sqs.receive_message(QueueUrl=self.retry_queue, MaxNumberOfMessages=10)
+        for each in received.get("Messages", []):
+            now = time.time()
+            fault = Fault.read(Message(each["MessageId"], each["Body"], now))
+            decision = fault.decide(now, patience=86_400) if fault else None
+            if isinstance(decision, Park):
+                self._sqs.send_message(QueueUrl=self.parked_queue, MessageBody=decision.body)
 
     def parked(self) -> list[dict[str, Any]]:
         messages = self._sqs.receive_message(QueueUrl=self.parked_queue, MaxNumberOfMessages=10)

@@ -3,7 +3,7 @@
 import json
 
 from inorder.asl.definition import EXPRESS_SECONDS
-from inorder.asl.lease import longest_execution
+from inorder.asl.seconds import longest_execution
 from tests.support.contents import EXAMPLE, app
 from tests.template.deployed import Deployed, Grant
 

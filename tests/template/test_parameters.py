@@ -159,6 +159,18 @@ def test_own_buckets_get_the_inputs_and_outputs_and_the_stack_creates_none() -> 
     ]
 
 
+def test_every_version_is_refused_for_a_bucket_of_the_stack_that_keeps_no_versions() -> None:
+    rule = TEMPLATE["Rules"]["Versions"]
+    of_policy = {"Fn::Equals": [{"Ref": "Policy"}, "every-version"]}
+    condition = rule["RuleCondition"]
+    assert of_policy in condition.get("Fn::Or", [condition])  # a policy made from it has the same
+    [assertion] = rule["Assertions"]
+    assert assertion["Assert"]["Fn::Or"] == [
+        {"Fn::Not": [{"Fn::Equals": [{"Ref": "InputBucketName"}, ""]}]},
+        {"Fn::Equals": [{"Ref": "InputBucketVersioning"}, "Enabled"]},
+    ]
+
+
 def test_the_rule_takes_the_keys_of_the_prefix_and_the_suffix() -> None:
     stack = Deployed(KeyPrefix="in/", KeySuffix=".jpg")
     [key] = stack["EventsRule"]["EventPattern"]["detail"]["object"]["key"]
@@ -199,20 +211,17 @@ def test_the_retry_queue_and_its_function_take_what_the_bus_has() -> None:
         assert undelivered["Arn"] == "UndeliveredEventsQueue.Arn"
 
 
-@pytest.mark.parametrize("minutes", TEMPLATE["Parameters"]["HealMinutes"]["AllowedValues"], ids=str)
-def test_a_sweep_has_ended_before_the_next_begins(minutes: int) -> None:
-    """One minute has another unit: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rate-expressions.html."""
-    stack = Deployed(HealMinutes=str(minutes))
-    if not minutes:
-        assert not any(name.startswith("HealKeys") for name in stack.resources)
-        return
-    assert stack["HealKeysFunctionSweep"]["ScheduleExpression"] == f"rate({minutes} minutes)"
+def test_each_minute_a_sweep_begins_which_has_ended_when_the_next_one_does() -> None:
+    stack = Deployed()
+    sweep = stack["HealKeysFunctionSweep"]
+    # https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rate-expressions.html
+    assert (sweep["ScheduleExpression"], sweep["State"]) == ("rate(1 minute)", "ENABLED")
     target = stack.target("HealKeysFunctionSweep")
     assert target["Arn"] == "HealKeysFunction.Arn"
     assert target["RetryPolicy"]["MaximumRetryAttempts"] == 0
     invocation, function = stack["HealKeysFunctionEventInvokeConfig"], stack["HealKeysFunction"]
     assert invocation["MaximumRetryAttempts"] == 0
-    assert invocation["MaximumEventAgeInSeconds"] + function["Timeout"] < minutes * 60
+    assert function["Timeout"] < 60 == invocation["MaximumEventAgeInSeconds"]
 
 
 def test_a_record_expires() -> None:
@@ -238,13 +247,18 @@ def test_an_alarm_tells_that_a_message_is_old_or_that_a_function_fails() -> None
     assert (parked["MetricName"], parked["Threshold"]) == ("ApproximateNumberOfMessagesVisible", 1)
     assert (parked["Period"] * parked["EvaluationPeriods"], parked["Statistic"]) == (300, "Maximum")
     assert watched(parked) == "ParkedEventsQueue"
+    idle = found.pop("NoSweepAlarm")  # a sweep that does not run makes no error
+    assert (idle["MetricName"], idle["TreatMissingData"]) == ("Invocations", "breaching")
+    assert (idle["ComparisonOperator"], idle["Threshold"]) == ("LessThanThreshold", 1)
+    assert idle["Period"] * idle["EvaluationPeriods"] == 15 * 60
+    assert watched(idle) == "HealKeysFunction"
     found = {watched(alarm): alarm for alarm in found.values()}
-    functions = {"RetryEventsFunction", "HealKeysFunction"}
-    assert found.keys() == queues.keys() | functions
-    for name in functions:
+    functions = {"RetryEventsFunction": 3 * 3600, "HealKeysFunction": 15 * 60}
+    assert found.keys() == queues.keys() | functions.keys()
+    for name, seconds in functions.items():
         alarm = found[name]
         assert (alarm["Namespace"], alarm["MetricName"]) == ("AWS/Lambda", "Errors")
-        assert alarm["Period"] * alarm["EvaluationPeriods"] == 3 * 3600
+        assert alarm["Period"] * alarm["EvaluationPeriods"] == seconds
     for name, queue in queues.items():
         alarm = found[name]
         metric = (alarm["Namespace"], alarm["MetricName"], alarm["Statistic"])

@@ -108,7 +108,7 @@ FUNCTIONS: dict[str, list[tuple[str, str]]] = {
         ("KeyTable.Arn", "dynamodb:GetItem dynamodb:UpdateItem"),
         ("RetryEventsQueue.Arn", "sqs:SendMessage"),
         # No function receives the messages of these queues, which SQS deletes after 14 days.
-        ("ParkedEventsQueue.Arn", "sqs:SendMessage sqs:GetQueueAttributes"),
+        ("ParkedEventsQueue.Arn", "sqs:GetQueueAttributes"),
         ("UndeliveredEventsQueue.Arn", "sqs:GetQueueAttributes"),
     ],
     "RetryEvents": [

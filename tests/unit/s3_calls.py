@@ -109,7 +109,6 @@ def answer(
     event: dict[str, Any],
     *calls: Call,
     fence: str = "newest",
-    done_until: bool = False,
     **options: Any,
 ) -> dict[str, str]:
     """Run the fence, which must make these calls and no other; give its answer.
@@ -137,8 +136,7 @@ def answer(
         for call in calls:
             _expect(stubber, call)
         try:
-            payload = {"event": event, "fence": fence, "done_until": done_until}
-            return fenced.answer(payload, DAYS)
+            return fenced.answer({"event": event, "fence": fence}, DAYS)
         finally:
             stubber.assert_no_pending_responses()
 

@@ -16,7 +16,7 @@ from moto import mock_aws
 
 from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.audit.audit import Audit
-from inorder.audit.comparing import Keeps, Reading, Scope, Subject, Verdict, judge
+from inorder.audit.comparing import ACTS_WITHIN, Keeps, Reading, Scope, Subject, Verdict, judge
 from inorder.audit.reading import Reader
 from inorder.audit.repairing import known_sequencer, next_sequencer, repair_event, repaired_at
 from inorder.aws import parked
@@ -31,7 +31,7 @@ from tests.support.in_process import KEY_TABLE, answered
 Refuse = Callable[..., None]
 NOTHING = OutputState()
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
-SCOPE = Scope("input", "output", "keys", "newest", handles_deletions=True, heal_minutes=15)
+SCOPE = Scope("input", "output", "keys", "newest", handles_deletions=True)
 X = Subject("x.png")
 ETAG = "9dd4e461268c8034f5c8564e155c67a6"  # of the content "x"
 SOURCE = ObjectEvent("input", "x.png", "", "e")
@@ -108,42 +108,33 @@ HELD = {"status": "IN_PROGRESS", "lock_token": "t"}
 
 
 @pytest.mark.parametrize(
-    ("record", "retries", "heal_minutes", "expected"),
+    ("record", "retries", "expected"),
     [
         # Nothing clears the status and the lock of an execution that has died.
-        (HELD, {}, 15, "missing"),
-        ({"status": "FAILED", "lock_token": "t"}, {}, 15, "missing"),
-        ({"oldest_waiting": SEQUENCER}, {}, 15, "missing"),
-        # The index: without sweeps, only an execution that lives acts on its entry.
-        (HELD | {"in_progress_since": ago(19)}, {}, 0, "waiting"),
-        (HELD | {"in_progress_since": ago(21)}, {}, 0, "missing"),
-        (HELD | {"in_progress_since": ago(64)}, {}, 15, "waiting"),
-        (HELD | {"in_progress_since": ago(66)}, {}, 15, "missing"),
-        (HELD | {"in_progress_since": "no time"}, {}, 15, "missing"),
-        (HELD | {"in_progress_since": ago(-9999)}, {}, 15, "missing"),
-        # Under every-version, the key's record has the time of the claim, and stays after it.
-        ({"claimed_at": ago(19), "lock_token": "t"}, {}, 0, "waiting"),
-        ({"claimed_at": ago(19)}, {}, 0, "waiting"),
-        ({"claimed_at": ago(21), "lock_token": "t"}, {}, 0, "missing"),
+        (HELD, {}, "missing"),
+        ({"status": "FAILED", "lock_token": "t"}, {}, "missing"),
+        (HELD | {"in_progress_since": ago(22)}, {}, "waiting"),
+        (HELD | {"in_progress_since": ago(24)}, {}, "missing"),
+        (HELD | {"in_progress_since": "no time"}, {}, "missing"),
+        (HELD | {"in_progress_since": ago(-9999)}, {}, "missing"),
         # The record of the retries has the time of the last start.
-        ({}, {"status": "RETRYING", "at": in_days(-0.01)}, 0, "waiting"),
-        ({}, {"status": "PARKING", "at": in_days(-0.01)}, 0, "waiting"),
-        ({}, {"status": "RETRYING", "at": in_days(-0.02)}, 0, "missing"),
-        ({}, {"status": "RETRYING", "at": "9" * 99}, 0, "missing"),
+        ({}, {"status": "RETRYING", "at": in_days(-0.01)}, "waiting"),
+        ({}, {"status": "PARKING", "at": in_days(-0.01)}, "waiting"),
+        ({}, {"status": "RETRYING", "at": in_days(-0.02)}, "missing"),
+        ({}, {"status": "RETRYING", "at": "9" * 99}, "missing"),
     ],
 )
 def test_what_is_wrong_is_waiting_only_while_something_will_act_on_it(
-    record: dict[str, str], retries: dict[str, str], heal_minutes: int, expected: str
+    record: dict[str, str], retries: dict[str, str], expected: str
 ) -> None:
     reading = Reading(X, record, NOTHING, SOURCE, retries=retries)
-    assert verdict_of(reading, heal_minutes=heal_minutes) == expected
+    assert verdict_of(reading) == expected
 
 
 def test_an_entry_of_the_index_is_waited_for_until_sweeps_and_retries_had_their_time() -> None:
-    """An execution, and the longest delay of a retry; the time until an entry is swept is less."""
-    without = replace(SCOPE, heal_minutes=0).acts_within
-    assert without == timedelta(seconds=EXPRESS_SECONDS + LONGEST_SECONDS)
-    assert replace(SCOPE, heal_minutes=60).acts_within > DEAD_AFTER + timedelta(minutes=2 * 60)
+    """An execution, the longest delay of a retry, and three sweeps."""
+    retried = timedelta(seconds=EXPRESS_SECONDS + LONGEST_SECONDS)
+    assert ACTS_WITHIN == retried + timedelta(minutes=3) > DEAD_AFTER + timedelta(minutes=3)
 
 
 FAILED = {"status": "FAILED", "sequencer": SEQUENCER, "event": json.dumps(created(etag="e"))}
@@ -361,7 +352,7 @@ class Stack:
         self.s3, self.dynamodb, self.sqs = s3, boto3.client("dynamodb"), boto3.client("sqs")
         described = SimpleNamespace(
             name="s",
-            parameters={"Policy": "latest-wins", "HealMinutes": "15"},
+            parameters={"Policy": "latest-wins"},
             input_bucket="input",
             output_bucket="output",
             key_table="keys",
@@ -458,15 +449,12 @@ def test_a_folder_of_s3s_console_is_counted_and_skipped(stack: Stack) -> None:
     assert stack.verdicts() == dict.fromkeys(("bytes/", "empty"), "missing")
 
 
-def test_the_record_of_a_version_names_the_event_that_is_parked(stack: Stack) -> None:
+def test_the_record_of_a_version_tells_that_its_event_is_parked(stack: Stack) -> None:
     stack.s3.put_bucket_versioning(Bucket="input", VersioningConfiguration={"Status": "Enabled"})
     version = stack.s3.put_object(Bucket="input", Key="x.png", Body=b"x")["VersionId"]
-    scope = replace(SCOPE, table="keys", keeps="each")
-    read = Reader(stack.s3, stack.dynamodb, scope)
-    key_record = {"id": {"S": f"input/x.png#{version}"}, "failed_sequencer": {"S": "0A"}}
-    stack.dynamodb.put_item(TableName="keys", Item=key_record)
+    read = Reader(stack.s3, stack.dynamodb, replace(SCOPE, table="keys", keeps="each"))
     assert found_by(read) == {Subject("x.png", version): Verdict.MISSING}
-    stack.fail("x.png", record_id=f"event:input/x.png#{version}@0A")
+    stack.fail("x.png", record_id=f"input#{version}/x.png")
     assert found_by(read) == {Subject("x.png", version): Verdict.PARKED}
 
 
@@ -516,12 +504,10 @@ def test_a_forged_sequencer_keeps_no_other_key_from_its_repair(stack: Stack) -> 
     assert stack.started == [each.subject.key for each in findings]
 
 
-@pytest.mark.parametrize("policy", ["latest-wins", "first-wins"])
-def test_an_event_that_dies_again_and_again_is_waiting_then_parked_then_lost(policy: str) -> None:
+def test_an_event_that_dies_again_and_again_is_waiting_then_parked_then_lost() -> None:
     """Each execution dies at its work, until the event is parked; then SQS deletes that."""
-    cloud = Cloud(Settings(policy, dies=lambda _, state: state == "Invert Image"))
+    cloud = Cloud(Settings(dies=lambda _, state: state == "Invert Image"))
     cloud.upload("x.png")
-    scope = replace(SCOPE, keeps="newest" if policy == "latest-wins" else "first")
 
     def get_item(Key: Any, **_: Any) -> dict[str, Any]:  # noqa: N803
         item = cloud.table.items.get(Key["id"]["S"])
@@ -529,12 +515,12 @@ def test_an_event_that_dies_again_and_again_is_waiting_then_parked_then_lost(pol
 
     def head_object(Bucket: str, Key: str) -> Any:  # noqa: N803
         if Bucket == "input":
-            return {"ETag": cloud.objects.sources[Key]}
+            return cloud.objects.head_object(Bucket, Key)
         missing: Any = {"ResponseMetadata": {"HTTPStatusCode": 404}, "Error": {"Code": "404"}}
         raise ClientError(missing, "HeadObject")
 
     s3, dynamodb = SimpleNamespace(head_object=head_object), SimpleNamespace(get_item=get_item)
-    reader = Reader(s3, dynamodb, scope, cloud.clock.datetime)
+    reader = Reader(s3, dynamodb, SCOPE, cloud.clock.datetime)
     seen, parked = list[Verdict](), list[Verdict]()
     for hours in (*(minutes / 60 for minutes in range(1, 480)), 24, 24 * 14, 24 * 15, 24 * 17):
         cloud.clock.env.run(until=hours * 3600)

@@ -57,13 +57,6 @@ def test_an_answer_says_for_how_long_its_record_is_kept() -> None:
     assert rejected["expires_at"] == str(15 * DAY)  # longer than SQS keeps the parked event
 
 
-def test_an_answer_says_the_same_as_a_time_in_text_if_it_is_asked_to() -> None:
-    given = answer(created(), output("0C"), done_until=True)
-    assert given["done_until"] == "1970-01-08T00:00:00Z"
-    assert "done_until" not in answer(created(), output("0C"))
-    assert "done_until" not in answer(created(sequencer="ZZ"), done_until=True)
-
-
 # Events
 
 

@@ -12,15 +12,17 @@ import pytest
 from botocore.exceptions import ClientError
 
 from inorder_fence.records import retry_id
-from inorder_fence.stuck import COUNT_AT_MOST, DEAD_AFTER, INDEX, RETRY_LASTS
+from inorder_fence.stuck import COUNT_AT_MOST, DEAD_AFTER, INDEX
+from inorder_fence.stuck import LATE as LATE_MESSAGE
 from inorder_fence.stuck import SINCE as ATTRIBUTE
-from retry_events.retries import LONGEST_SECONDS, RETRIES_AT_MOST
+from retry_events.retries import RETRIES_AT_MOST
 from tests.support.events import created
 from tests.support.in_process import KEY_TABLE, Context
 from tests.support.resolved_template import template
 from tests.unit.conftest import Lines, Load, new_queue, taken_from
 
-TABLE, PRESENT, FORMER = "keys", "inorder_latest-wins", "inorder_first-wins"
+TABLE, PRESENT, FORMER = "keys", "inorder_latest-wins", "inorder_every-version"
+RETRY_LASTS = timedelta(minutes=25)
 OLD, LATE = DEAD_AFTER + timedelta(seconds=1), RETRY_LASTS + timedelta(seconds=1)
 TIMEOUT: int = template()["Resources"]["HealKeysFunction"]["Properties"]["Timeout"]
 
@@ -45,6 +47,8 @@ class SweepContext(Context):
 class Healer:
     """The function, its table, its queues, and what it has logged since the last time."""
 
+    rejected: list[Any]  # messages of the last sweep without an event
+
     def __init__(self, function: ModuleType, lines: Lines) -> None:
         self.function, self.lines = function, lines
         self.context = SweepContext()
@@ -60,7 +64,8 @@ class Healer:
     def put_retry(self, id_: str, at: datetime, status: str, machine: str) -> None:
         """Put what `retry_events` writes when it starts or parks an event."""
         named = {"id": id_, "status": status, "state_machine": machine}
-        self.table.put_item(Item={**named, "at": int(at.timestamp())})
+        until = int((at + RETRY_LASTS - LATE_MESSAGE).timestamp())
+        self.table.put_item(Item={**named, "at": int(at.timestamp()), "until": until})
 
     def at(self, hook: str, happening: Callable[..., Any]) -> None:
         """Let something happen at a call of a service, such as ``after-call.dynamodb.Scan``."""
@@ -76,8 +81,9 @@ class Healer:
         failure = pytest.raises(self.function.SweepFailed, match="see the log")
         with failure if fails else nullcontext():
             self.function.handler({}, self.context)
-        sent = map(json.loads, taken_from(self.function.RETRY_QUEUE_URL))
-        return [each["event"]["detail"]["object"]["key"] for each in sent]
+        sent = [json.loads(each) for each in taken_from(self.function.RETRY_QUEUE_URL)]
+        self.rejected = [each for each in sent if "event" not in each]
+        return [each["event"]["detail"]["object"]["key"] for each in sent if "event" in each]
 
     def record(self, key: str) -> dict[str, Any]:
         return self.table.get_item(Key={"id": f"input/{key}"})["Item"]
@@ -95,7 +101,6 @@ def healer(load: Load, lines: Lines) -> Healer:
         KEY_TABLE=TABLE,
         STATE_MACHINE=PRESENT,
         RETRY_EVENTS_QUEUE_URL=retry,
-        PARKED_EVENTS_QUEUE_URL=parked,
         ALARMED_QUEUE_URLS=f"{parked} {other}",
     )
     return Healer(function, lines)
@@ -105,7 +110,7 @@ def test_only_what_has_been_in_progress_for_long_is_handed_over(
     healer: Healer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(healer.function, "RECORDS_AT_MOST", 2)  # old ones
-    assert timedelta(seconds=300) < DEAD_AFTER - timedelta(minutes=1)
+    assert timedelta(seconds=300) <= DEAD_AFTER - timedelta(minutes=1)
     healer.put("new", DEAD_AFTER - timedelta(seconds=50))
     healer.put("finished", None)
     assert healer.sweep() == []
@@ -114,7 +119,7 @@ def test_only_what_has_been_in_progress_for_long_is_handed_over(
     healer.put("old", OLD * 4)
     assert healer.sweep() == ["old"]
     log, metrics = healer.lines()
-    said = {"message": "KeyHandedOver", "record": "input/old", "minutes_in_progress": 40}
+    said = {"message": "KeyHandedOver", "record": "input/old", "minutes_in_progress": 24}
     assert said.items() <= log.items()
     assert metrics["KeysHandedOver"] == [1.0]
     assert healer.indexed() == ["input/new", "input/old"]
@@ -132,8 +137,8 @@ def test_only_what_has_been_in_progress_for_long_is_handed_over(
         (FORMER, LATE, "RETRYING", FORMER, "HandedOver"),  # it may have waited for this lock
         (FORMER, 3 * LATE, "RETRYING", PRESENT, "HandedOver"),  # its message may be in the queue
         (None, LATE, "RETRYING", PRESENT, "HandedOver"),  # an earlier release has written it
-        (PRESENT, OLD, "RETRYING", PRESENT, ""),  # its retry may be under way
-        (FORMER, OLD, "RETRYING", PRESENT, ""),
+        (PRESENT, OLD, "RETRYING", PRESENT, "Retried"),  # its retry may be under way
+        (FORMER, OLD, "RETRYING", PRESENT, "Retried"),
     ],
 )
 def test_a_record_is_handed_over_until_its_event_is_parked_or_is_the_present_policys(
@@ -149,6 +154,19 @@ def test_a_record_is_handed_over_until_its_event_is_parked_or_is_the_present_pol
     *said, metrics = healer.lines()
     assert [line["message"] for line in said] == ([f"Key{outcome}"] if outcome else [])
     assert metrics["KeysStuck"] == [float(outcome == "HandedOver")]  # the rest heals nothing
+
+
+@pytest.mark.parametrize("has_started", [False, True])
+def test_a_record_under_another_name_leaves_the_index_once_its_event_has_started(
+    healer: Healer, has_started: bool
+) -> None:
+    """No execution would ever claim it, so each sweep would hand its event over again."""
+    healer.put("x", 2 * LATE, id="input#v/y", state_machine=PRESENT, lock_token="theirs")
+    if has_started:
+        of = retry_id(created("x"))
+        healer.put_retry(of, datetime.now(UTC) - LATE, "RETRYING", PRESENT)
+    assert healer.sweep() == ([] if has_started else ["x"])
+    assert healer.indexed() == ([] if has_started else ["input#v/y"])
 
 
 def test_a_retry_in_the_second_of_the_claim_counts_as_after_it(healer: Healer) -> None:
@@ -169,9 +187,8 @@ def test_at_the_limit_the_retry_queue_parks_the_event(healer: Healer) -> None:
     assert f"handed over {limit} times" in cause
     assert reasons == {f"{limit - 1}": "ExecutionDied", f"{limit}": "NotClaimed"}
     assert RETRIES_AT_MOST["NotClaimed"] == 0
-    # A retry may be under way for as long as its message may wait.
-    assert timedelta(seconds=300 + LONGEST_SECONDS) < RETRY_LASTS
-    assert COUNT_AT_MOST * (RETRY_LASTS + timedelta(minutes=5)) >= timedelta(days=1)
+    # Its retry's shortest delay, until the second sweep after that.
+    assert COUNT_AT_MOST * 2 * (DEAD_AFTER + timedelta(seconds=30)) >= timedelta(days=1)
 
 
 def test_a_sweep_that_ends_early_is_repeated_and_one_beside_it_counts_once(healer: Healer) -> None:
@@ -230,19 +247,20 @@ def test_the_oldest_of_all_pages_is_first(healer: Healer, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     "event", ["{", "[1]", 5, "[" * 100_000, None], ids=["no JSON", "list", "number", "deep", "null"]
 )
-def test_a_record_with_no_readable_event_is_parked_as_it_is(healer: Healer, event: Any) -> None:
+def test_a_record_with_no_readable_event_is_sent_as_rejected(healer: Healer, event: Any) -> None:
     healer.put("strange", OLD * 2, event=event)
     healer.put("old", OLD)
     assert healer.sweep() == ["old"]
-    [parked] = map(json.loads, taken_from(healer.function.PARKED_QUEUE_URL))
-    reason = {"Error": "NoEvent", "Cause": "This record in progress has no event."}
-    assert parked.pop("record")["id"] == {"S": "input/strange"}
-    assert parked == {"outcome": "Parked", "object_key": "input/strange", "reason": reason}
+    [sent] = healer.rejected
+    cause = "This record in progress has no event."
+    reason = {"Error": "NoEvent", "Cause": cause, "rejected": True}
+    assert sent.pop("record")["id"] == {"S": "input/strange"}
+    assert sent == {"outcome": "Retrying", "object_key": "input/strange", "reason": reason}
     log, other, metrics = healer.lines()
     assert (log["message"], log["record"]) == ("KeyParked", "input/strange")
     assert (log["level"], other["level"]) == ("ERROR", "INFO")
     assert (metrics["KeysParked"], metrics["KeysHandedOver"]) == ([1.0], [1.0])
-    assert healer.sweep() == taken_from(healer.function.PARKED_QUEUE_URL) == []
+    assert healer.sweep() == healer.rejected == []
 
 
 def test_a_record_whose_time_is_none_counts_as_old(healer: Healer) -> None:
@@ -255,24 +273,23 @@ def test_a_record_whose_time_is_none_counts_as_old(healer: Healer) -> None:
 
 @pytest.mark.parametrize("record", ["in progress", "finished", "without an event"])
 def test_a_slow_sweep_ends_before_its_time_is_up(healer: Healer, record: str) -> None:
-    """Each call takes two attempts, and each of them as long as it may."""
+    """Each call takes as long as it may."""
     for number in range(20):
         more = {"event": 5} if record == "without an event" else {}
         healer.put(f"{number}", OLD, hand_overs=1, **more)
 
     for service in ("dynamodb", "sqs"):
         config = getattr(healer.function, service).meta.config
-        assert config.retries == {"mode": "standard", "total_max_attempts": 2}
-        assert 2 * (config.connect_timeout + config.read_timeout) == 10
-        healer.at(f"before-call.{service}", healer.context.pass_time(10))
+        assert config.retries["total_max_attempts"] == 1
+        assert config.connect_timeout + config.read_timeout == 3
+        healer.at(f"before-call.{service}", healer.context.pass_time(3))
     if record == "finished":
         healer.at(
             "before-parameter-build.dynamodb.GetItem",
             lambda params, **_: params["Key"].update(id={"S": "none"}),
         )
     healer.sweep()
-    # So the pauses have room, too.
-    assert TIMEOUT - 50 < healer.context.seconds <= TIMEOUT - 10
+    assert TIMEOUT - 15 < healer.context.seconds <= TIMEOUT - 3
     assert "SweepEndsEarly" in [line.get("message") for line in healer.lines()]
 
 
@@ -280,7 +297,7 @@ def test_a_sweep_that_can_read_only_a_part_of_the_index_does_that_part(healer: H
     for number in range(9):
         healer.put(f"{number}", OLD)
 
-    healer.at("before-call.dynamodb.Scan", healer.context.pass_time(25))
+    healer.at("before-call.dynamodb.Scan", healer.context.pass_time(15))
     healer.read_one_by_one()
     for _ in range(2):
         healer.context.seconds = 0
@@ -327,3 +344,59 @@ def test_a_table_that_cannot_be_read_fails_the_sweep(healer: Healer) -> None:
     healer.table.delete()
     with pytest.raises(ClientError, match="ResourceNotFound"):
         healer.sweep()
+
+
+def test_the_lock_of_a_dead_execution_is_freed_with_the_hand_over_and_no_other_lock(
+    healer: Healer,
+) -> None:
+    lock = {"lock_token": "theirs", "execution": "theirs"}
+    healer.put("dead", OLD, **lock)
+    healer.put("alive", DEAD_AFTER - timedelta(seconds=5), **lock)
+    assert healer.sweep() == ["dead"]
+    healer.put("claimed meanwhile", OLD, **lock)
+
+    def claim(**_: Any) -> None:
+        healer.put("claimed meanwhile", timedelta(), lock_token="another")
+
+    healer.at("before-call.dynamodb.UpdateItem", claim)
+    assert healer.sweep() == ["claimed meanwhile"]  # one more delivery
+    assert "lock_token" not in healer.record("dead")
+    assert "execution" not in healer.record("dead")
+    assert healer.record("alive")["lock_token"] == "theirs"  # noqa: S105
+    assert healer.record("claimed meanwhile")["lock_token"] == "another"  # noqa: S105
+
+
+@pytest.mark.parametrize(
+    ("retried", "sent"),
+    [(timedelta(seconds=-5), []), (timedelta(seconds=5), ["x"])],
+    ids=["after the claim, of a waiter", "before the claim: it was the holder"],
+)
+def test_a_dead_holders_lock_is_freed_although_its_event_is_retried(
+    healer: Healer, retried: timedelta, sent: list[str]
+) -> None:
+    healer.put("x", OLD, lock_token="theirs")
+    healer.put_retry(retry_id(created("x")), datetime.now(UTC) - OLD - retried, "RETRYING", PRESENT)
+    assert healer.sweep() == sent
+    assert "lock_token" not in healer.record("x")
+    assert healer.indexed() == ["input/x"]
+    assert datetime.now(UTC) - datetime.fromisoformat(healer.record("x")[ATTRIBUTE]) < OLD
+
+
+def test_a_parked_events_lock_is_freed(healer: Healer) -> None:
+    healer.put("x", OLD, lock_token="theirs")
+    healer.put_retry(retry_id(created("x")), datetime.now(UTC), "PARKED", PRESENT)
+    assert (healer.sweep(), healer.indexed()) == ([], [])
+    assert "lock_token" not in healer.record("x")
+
+
+def test_records_that_are_retried_do_not_hide_a_dead_one(
+    healer: Healer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(healer.function, "RECORDS_AT_MOST", 3)
+    for number in range(3):
+        healer.put(f"{number}", OLD * 2)
+        of = retry_id(created(f"{number}"))
+        healer.put_retry(of, datetime.now(UTC) - timedelta(minutes=1), "RETRYING", PRESENT)
+    healer.put("dead", OLD, lock_token="theirs")
+    assert healer.sweep() == []
+    assert healer.sweep() == ["dead"]

@@ -23,12 +23,10 @@ def deployment(is_local: bool = False, clients: Any = None, **parameters: str) -
 @pytest.mark.parametrize(
     ("policy", "changed", "waiting", "said"),
     [
-        ("first-wins", {}, "0", "Nothing must be done"),
         ("latest-wins", {}, "1", "Nothing must be done"),
-        ("first-wins", {"HealMinutes": "0"}, "0", "no sweep hands the new policy"),
-        ("first-wins", {}, "1", "1 event in the retry queue"),
-        ("first-wins", {"HandleDeletions": "false"}, "1", "Nothing must be done"),
-        ("every-version", {}, "0", "the input bucket has no versions"),
+        ("uncoordinated", {}, "1", "1 event in the retry queue"),
+        ("uncoordinated", {"HandleDeletions": "false"}, "1", "Nothing must be done"),
+        ("every-version", {}, "0", "the input bucket keeps no versions"),
         ("uncoordinated", {"Timeout": 61}, "0", "the function may take 61 s, and it waits for 15"),
     ],
 )
@@ -39,7 +37,7 @@ def test_what_must_be_done_before_a_change_of_policy_is_named(
     clients = SimpleNamespace(
         get_queue_attributes=lambda **_: attributes, get_bucket_versioning=lambda **_: {}
     )
-    asked = deployment(clients=clients, **{"HealMinutes": "15"} | changed)
+    asked = deployment(clients=clients, **changed)
     asked.function = {"Timeout": changed.get("Timeout", 15)}
     [finding] = health._change(asked, policy)
     assert said in finding.text

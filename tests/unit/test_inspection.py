@@ -48,7 +48,7 @@ class LocalConnection(Connection):
 
 
 def connection(aws: InProcess, **parameters: str) -> LocalConnection:
-    return LocalConnection(aws, {"Policy": aws.policy, "HealMinutes": "15", **parameters})
+    return LocalConnection(aws, {"Policy": aws.policy, **parameters})
 
 
 def story(aws: InProcess, key: str = "x.png", **parameters: str) -> Story:
@@ -59,23 +59,13 @@ def outcomes(told: Story) -> list[str]:
     return [each.outcome for each in told.deliveries]
 
 
-@pytest.mark.parametrize(
-    "ended",
-    [
-        pytest.param(ended.split(), marks=pytest.mark.policy(policy), id=policy)
-        for policy, ended in {
-            "latest-wins": "Processed Superseded Duplicate",
-            "first-wins": "Processed Duplicate Duplicate",
-        }.items()
-    ],
-)
-def test_a_policys_executions_are_told_with_their_cause(aws: InProcess, ended: list[str]) -> None:
+def test_executions_are_told_with_their_cause(aws: InProcess) -> None:
     older, newer = aws.upload("x.png", RED), aws.upload("x.png", GREEN)
     for event in (newer, older, newer):
         aws.run(event)
     told = story(aws)
     first = told.deliveries[0].execution
-    assert outcomes(told) == ended
+    assert outcomes(told) == ["Processed", "Superseded", "Duplicate"]
     for each in told.deliveries:
         caused_by = each.cause.execution if each.cause else None
         assert caused_by == (None if each.outcome == "Processed" else first)
@@ -84,6 +74,7 @@ def test_a_policys_executions_are_told_with_their_cause(aws: InProcess, ended: l
 
 def test_a_rejected_object_is_parked_and_what_cannot_be_read_is_named(aws: InProcess) -> None:
     aws.run(aws.upload("x.png", b"no image"))
+    aws.park()
     told = story(aws)
     assert (outcomes(told), told.verdict.state) == (["Parked"], "parked")
     [pending] = told.pending

@@ -4,40 +4,36 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from inorder.model.policies import definition, names
+from inorder.model.policies import definition, names, uncoordinated
 from inorder_fence import records
 from tests.proof.simulation.clock import Clock
 from tests.proof.simulation.machine import CompiledState, Context, Execution
 from tests.support.events import SEQUENCER, created
 
 ODD = r"a/b#c@d e%20é😀%s{}'\\.png"
-IDS = {
-    "object_key.$": lambda key, _: key,
-    "record_id.$": lambda key, _: records.first_id(key),
-    "S.$": records.event_id,
-}
+NONE = uncoordinated()
 PARAMETERS = [
     (f"{policy}: {name}", state.get("Parameters", {}))
     for policy in names()
     for name, state in definition(policy)["States"].items()
 ]
 FORMATS = [
-    pytest.param(field, made[field], id=f"{place}: {field}")
+    pytest.param(parameters["object_key.$"], id=place)
     for place, parameters in PARAMETERS
-    for made in (parameters, parameters.get("Key", parameters.get("Item", {})).get("id", {}))
-    for field in IDS
-    if str(made.get(field)).startswith("States.Format(")
+    if str(parameters.get("object_key.$")).startswith("States.Format(")
 ]
 SENT = [
     pytest.param(parameters["MessageBody"], id=place)
     for place, parameters in PARAMETERS
-    if place.endswith(": Retry Event")
+    if place.endswith(": Hand Over Event")
 ]
 
 
-@pytest.mark.parametrize(("field", "intrinsic"), FORMATS)
-def test_a_state_machine_names_a_record_as_the_module_does(field: str, intrinsic: str) -> None:
+@pytest.mark.parametrize("intrinsic", FORMATS)
+def test_a_state_machine_names_a_record_as_the_module_does(intrinsic: str) -> None:
     version = "3HL4kqtJlcpXroDTDmJ+rmSpXd3dIbrHY" if "version-id" in intrinsic else None
     event = created(ODD, sequencer="0A", version_id=version)
     key = records.object_key_of(event)
@@ -45,12 +41,36 @@ def test_a_state_machine_names_a_record_as_the_module_does(field: str, intrinsic
     assert records.object_key("input", ODD, "") == records.object_key("input", ODD)
     state = CompiledState({"Type": "Pass", "Parameters": {"id.$": intrinsic}})
     context = Context(Execution("", event, 0), Clock(0), "")
-    data = {"object_key": key, "sequencer": "0A"}
-    assert state.parameters(data, context) == {"id": IDS[field](key, "0A")}
+    assert state.parameters({}, context) == {"id": key}
 
 
-def test_the_ids_of_all_kinds_of_records_are_compared() -> None:
-    assert {each.values[0] for each in FORMATS} == IDS.keys()
+def test_a_key_and_a_version_have_a_format_in_each_policy_that_locks() -> None:
+    assert len(FORMATS) == 2 * len({place.partition(":")[0] for place, _ in PARAMETERS} - {NONE})
+
+
+BUCKETS = st.from_regex(r"[a-z0-9][a-z0-9.-]{1,8}[a-z0-9]", fullmatch=True)
+KEYS = st.text("ab/#@:é", min_size=1, max_size=8)
+VERSIONS = st.none() | st.text("ab#@:._", min_size=1, max_size=6)
+OBJECTS = st.tuples(BUCKETS | st.sampled_from(["b-1", "b-2"]), KEYS, VERSIONS)
+SEQUENCERS = st.text("0AF@/", min_size=1, max_size=4)
+
+
+@given(st.lists(st.tuples(OBJECTS, SEQUENCERS), max_size=8))
+@example([(("b-1", "a#V", None), "0A"), (("b-1", "a", "V"), "0A")])
+@example([(("b-1", "a@0A", None), "0A"), (("b-1", "a", None), "0A@0A")])
+def test_no_two_objects_share_a_record_of_any_kind(
+    made: list[tuple[tuple[str, str, str | None], str]],
+) -> None:
+    ids: dict[str, Any] = {}
+    for (bucket, key, version), sequencer in made:
+        named = records.object_key(bucket, key, version)
+        assert records.key_in(named) == key
+        event = created(key, bucket=bucket, version_id=version, sequencer=sequencer)
+        for record_id, its in (
+            (named, (bucket, key, version)),
+            (records.retry_id(event), (bucket, key, version, sequencer)),
+        ):
+            assert ids.setdefault(record_id, its) == its
 
 
 @pytest.mark.parametrize("sent", SENT)
@@ -68,7 +88,7 @@ S3 = {"sequencer": SEQUENCER}
     ("record_id", "event", "subject"),
     [
         ("input/é", created("é"), {"object_key": "input/é", **S3}),
-        ("event:x", created("x", version_id="3"), {"object_key": "input/x#3", **S3}),
+        ("event:x", created("x", version_id="3"), {"object_key": "input#3/x", **S3}),
         ("other", {"detail": "odd", "retry": {"attempt": 3}}, {"object_key": "other"}),
         # DynamoDB refuses these characters in an id, and SQS in a message.
         ("x", created("\uffff\ud800"), {"object_key": "input/\uffff\ud800", **S3}),
@@ -126,8 +146,8 @@ def test_any_other_input_has_no_object_and_is_started_again_as_it_is(event: Any)
     ("named", "key"),
     [
         (records.object_key("b", "a/k.png"), "a/k.png"),
-        (records.object_key("b", "k", "v"), None),  # or is it the key k#v?
-        (records.first_id(records.object_key("b", "k")), None),
+        (records.object_key("b", "k#v", "w"), "k#v"),
+        (records.retry_id(created(ODD)), None),
         ("b", None),
     ],
 )

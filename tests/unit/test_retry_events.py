@@ -145,7 +145,7 @@ def test_a_parked_event_has_all_reasons_if_it_was_retried_and_is_as_eventbridge_
     assert parked(decide(fault(EVENT | {"retry": history}))) == expected
 
 
-def test_a_rejected_event_that_the_state_machine_could_not_park_is_parked_at_once() -> None:
+def test_a_rejected_event_is_parked_at_once() -> None:
     reason = {"Error": "InvalidImage", "Cause": "no image", "rejected": True}
     text = parked(decide(fault(EVENT | {"retry": retry(2)}, reason), after=0))
     assert (text["outcome"], text["event"]) == ("Parked", EVENT)
@@ -163,6 +163,51 @@ def test_an_event_that_cannot_be_started_waits_longer_until_the_patience_is_over
     assert (reason["Error"], reason["attempts"]) == (THROTTLED["Error"], 1)
 
 
+LOCKED = {"Error": "KeyLocked", "Cause": "The key stayed locked for as long as an execution waits."}
+LOCKED_TEXT = f"KeyLocked: {LOCKED['Cause']}"
+
+
+def test_a_locked_key_is_no_failure_and_its_event_waits_for_less_than_a_minute() -> None:
+    event = EVENT
+    for attempt in range(200):
+        given = fault(event, LOCKED, id=f"m{attempt}", sent=NOW + attempt * HOUR)
+        now = NOW + attempt * HOUR
+        assert isinstance(given.decide_again("refused", now + HOUR, patience=0), Wait)
+        due = given.decide(now, patience=0)
+        assert isinstance(due, Wait)
+        assert due.seconds < 60
+        event = started(given.decide(now + 60, patience=0))
+    # Its first failure begins the patience, and the delays, as if it had not waited.
+    failed = fault(event, id="m", sent=NOW + DAY * 9)
+    assert failed.since == NOW + DAY * 9
+    assert failed.decide(failed.since, DAY) == fault(id="m").decide(NOW, DAY)
+    assert isinstance(failed.decide(failed.since + 60, DAY), Start)
+    later = started(failed.decide(failed.since + 60, DAY))
+    waiting = fault(later, LOCKED, sent=NOW + DAY * 20)
+    assert waiting.since == NOW + DAY * 9
+    assert isinstance(decide(waiting, after=20 * DAY + 60), Start)
+    assert isinstance(waiting.decide_again("refused", NOW + DAY * 20, DAY), Park)
+
+
+def test_a_locked_event_is_parked_if_no_execution_can_be_started_for_a_day() -> None:
+    given = fault(EVENT, LOCKED)
+    assert isinstance(given.decide_again("refused", NOW + DAY - 1, 0), Wait)
+    assert isinstance(given.decide_again("refused", NOW + DAY, 0), Park)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "receives", "longest"),
+    [(0, 1, 7.5), (3, 1, 25.3125), (0, 5, 37.96875), (0, 99, 900)],
+)
+def test_a_stream_says_until_when_its_event_may_come_back(
+    attempt: int, receives: int, longest: float
+) -> None:
+    """An execution sends it again, and it waits; or it waits because none can be started."""
+    given = fault(EVENT | {"retry": retry(attempt)}, receives=receives)
+    item = taken("keys", given, None, NOW, "RETRYING", "m", 300)["Item"]
+    assert item["until"] == {"N": str(int(NOW + 300 + longest))}
+
+
 @pytest.mark.parametrize("error", ["NotClaimed", "States.DataLimitExceeded"])
 def test_an_error_that_no_retry_helps_parks_its_event_at_once(error: str) -> None:
     reason = {"Error": error, "Cause": "The result is too large."}
@@ -177,7 +222,7 @@ def test_an_error_that_no_retry_helps_parks_its_event_at_once(error: str) -> Non
         ("Runtime.ExitError", 3),
         ("Runtime.OutOfMemory", 3),
         ("MemoryError", 3),
-        ("ExecutionDied", 8),
+        ("ExecutionDied", 40),
     ],
 )
 def test_an_error_that_the_event_makes_likely_has_its_own_limit(error: str, limit: int) -> None:
@@ -418,10 +463,30 @@ FAULT = json.dumps(body(EVENT))
 LAST = json.dumps(body(EVENT | {"retry": retry(9, NOW - HOURS * HOUR, "x: y")}))
 STRANGE = [  # messages that no state machine has sent
     *("x", "[]", "[" * 100_000),
-    json.dumps(body(EVENT) | {"outcome": "Parked"}),  # an invalid event
-    json.dumps(body(EVENT) | {"event": [7]}),
+    json.dumps(body(EVENT) | {"outcome": "Parked"}),
     json.dumps(body(EVENT) | {"reason": "x"}),
 ]
+REJECTED = {"Error": "InvalidEvent", "Cause": "This is not an S3 event.", "rejected": True}
+NAMELESS = {"object_key": "", "sequencer": ""}  # as a state machine sends an invalid event
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        (NAMELESS | {"event": [7], "execution": "arn"}, {"event": [7], "execution": "arn"}),
+        (NAMELESS | {"event": {"a": ""}}, {"event": {"a": ""}}),
+        ({"object_key": "b/k", "record": {"id": {"S": "b/k"}}},) * 2,  # of a sweep
+    ],
+    ids=["a list", "an object", "a record without an event"],
+)
+def test_what_was_rejected_is_parked_whole_with_its_reason(
+    retries: Retries, sent: dict[str, Any], kept: dict[str, Any]
+) -> None:
+    retries.send(json.dumps({"outcome": "Retrying", "reason": REJECTED} | sent))
+    assert retries.poll() == []
+    [text] = retries.parked()
+    assert json.loads(text) == {"outcome": "Parked", "reason": REJECTED} | kept
+    assert retries.counts() == (0, 0)
 
 
 def test_a_message_waits_invisibly_until_it_is_due_and_is_then_started(retries: Retries) -> None:
@@ -471,7 +536,7 @@ def test_messages_of_a_batch_do_not_depend_on_each_other(retries: Retries) -> No
     [last] = [json.loads(text) for text in texts if text not in STRANGE]
     assert (last["outcome"], last["event"], retries.started()) == ("Parked", EVENT, [])
     metrics = retries.lines()[-1]
-    assert (metrics["RetryWaiting"], metrics["RetryParked"]) == ([1.0], [1.0] * 7)
+    assert (metrics["RetryWaiting"], metrics["RetryParked"]) == ([1.0], [1.0] * 6)
 
 
 @pytest.mark.parametrize(
@@ -576,11 +641,11 @@ def test_a_message_goes_on_waits_or_is_finished_as_its_stream_says(
     stream = Stream("m", 3, int(NOW), status)
     assert stream.seconds_to_wait(given, NOW + after, 300) == seconds
     for before in (None, stream):
-        item = taken("keys", given, before, NOW, "RETRYING", "m")["Item"]
+        item = taken("keys", given, before, NOW, "RETRYING", "m", 300)["Item"]
         assert item["attempt"] == {"N": str(attempt + 1)}
         assert item["state_machine"] == {"S": "m"}
         assert item["expires_at"] == {"N": str(int(NOW + 2 * DAY))}
-        parked = taken("keys", given, before, NOW, "PARKED", "m")
+        parked = taken("keys", given, before, NOW, "PARKED", "m", 300)
         assert parked["Item"]["expires_at"] == {"N": str(int(NOW + 15 * DAY))}
         assert "ExpressionAttributeNames" not in parked  # DynamoDB refuses an empty one
 
@@ -652,7 +717,7 @@ def test_a_message_that_loses_the_race_for_the_stream_waits(
 ) -> None:
     if is_silent:  # the message takes over the stream of another one
         given = fault(EVENT | {"retry": retry(1)}, id="silent")
-        retries.dynamodb.put_item(**taken("keys", given, None, NOW - DAY, "RETRYING", "m"))
+        retries.dynamodb.put_item(**taken("keys", given, None, NOW - DAY, "RETRYING", "m", 300))
     retries.send(FAULT)
     retries.poll()
     put = retries.dynamodb.put_item

@@ -30,7 +30,7 @@ def execution(
     steps: tuple[Step, ...] = (),
 ) -> Execution:
     """Build an execution that ended with an outcome, or that runs if it has no end."""
-    failed = outcome in {"Parked", "InvalidEvent"}
+    failed = outcome == "Parked"
     why = {"Error": "Fault", "Cause": "why"}
     return Execution(
         f"arn:aws:states:r:1:execution:machine:{name}",
@@ -147,7 +147,7 @@ def test_an_execution_is_told_with_its_cause(known: Facts, cause: dict[str, Any]
         (facts(FIRST, AGAIN), {A: "Processed"}),
         (facts(RETRYING, RETRIED), {A: "Processed"}),
         (facts(OF_VERSION, answered("Processed")), {A: "Processed"}),
-        (facts(execution("bad", INVALID, "InvalidEvent")), {}),  # no sequencer
+        (facts(execution("bad", INVALID, "Parked")), {}),  # no sequencer
         (facts(execution("it", event(A), "Own")), {A: "Own"}),
         (facts(OLD, records=(record(A),), from_log=True), {A: "Processed"}),  # the record knows
     ],
@@ -184,26 +184,22 @@ def test_a_newer_event_in_the_record_waits_until_it_is_stuck() -> None:
     assert [each.kind for each in story.pending] == ["waiting"]
     assert [each.outcome for each in story.events] == ["Working", "Waiting"]
     stuck = record(B, "IN_PROGRESS", in_progress_since=at(-900).isoformat())
-    for minutes, state in ((15, "pending"), (0, "wrong")):
-        story = tell(facts(records=(stuck,), **OLD_OUTPUT, heal_minutes=minutes))
-        assert [each.kind for each in story.pending] == ["stuck"]
-        assert story.verdict.state == state
+    story = tell(facts(records=(stuck,), **OLD_OUTPUT))
+    assert [each.kind for each in story.pending] == ["stuck"]
+    assert story.verdict.state == "pending"
 
 
 def test_a_key_that_a_sweep_has_handed_over_is_not_called_in_progress() -> None:
     """A sweep renews the time of the claim, so only its count tells that nothing works there."""
     for number, times in ((1, "once"), (3, "3 times")):
-        for minutes, state in ((15, "pending"), (0, "wrong")):
-            swept = held_by(HOLDER, 230) | {"hand_overs": number}
-            story = tell(facts(records=(swept,), **OLD_OUTPUT, heal_minutes=minutes))
-            assert story.verdict.state == state
-            assert [each.outcome for each in story.events] == ["Died"]
-            [lock], [pending] = story.locks, story.pending
-            assert (lock.is_dead, lock.since, pending.kind) == (True, None, "stuck")
-            handed = f"has handed it to the retry queue {times}, last at 2026-11-22 11:59:50 UTC"
-            assert (
-                f"Event 0A is unfinished: its execution has died. A sweep {handed}" in pending.text
-            )
+        swept = held_by(HOLDER, 230) | {"hand_overs": number}
+        story = tell(facts(records=(swept,), **OLD_OUTPUT))
+        assert story.verdict.state == "pending"
+        assert [each.outcome for each in story.events] == ["Died"]
+        [lock], [pending] = story.locks, story.pending
+        assert (lock.is_dead, lock.since, pending.kind) == (True, None, "stuck")
+        handed = f"has handed it to the retry queue {times}, last at 2026-11-22 11:59:50 UTC"
+        assert f"Event 0A is unfinished: its execution has died. A sweep {handed}" in pending.text
     again = execution("again", event(A), None, 231, None)
     assert tell(facts(again, records=(swept,))).events[0].outcome == "Working"
 
@@ -244,7 +240,7 @@ BY_LINE = answered("Processed")
         (facts(B_DONE, **OLD_OUTPUT), "wrong"),
         (facts(B_RUNS, **OLD_OUTPUT), "pending"),
         (facts(DIED), "pending"),  # there is a schedule
-        (facts(DIED, heal_minutes=0), "wrong"),
+        (facts(DIED, has_table=False), "wrong"),
         (facts(), "wrong"),
         (facts(source=JUST_CHANGED), "pending"),
         (facts(unread=LOG_OFF), "unknown"),
@@ -316,8 +312,8 @@ def test_what_is_not_known_is_named() -> None:
         (
             facts(records=(held_by(HOLDER, -600),)),
             "Execution holder has held the lock for 14 minutes, since 2026-11-22 11:46:00 UTC, for"
-            " event (unknown). It cannot be alive: the next event of the key, or its retry, breaks"
-            " the lock.",
+            " event (unknown). It cannot be alive: a sweep frees the key, six minutes after it"
+            " was locked.",
         ),
         (
             facts(HOLDER, records=(held_by(HOLDER, 100) | NEWEST_B,)),

@@ -32,12 +32,7 @@ export function phases(execution, definition, keeps, now) {
     const isDone = step.exited && !step.error;
     if (step.type === "Wait") waiting ??= entered;
     const does = definition.roles[step.state] ?? [];
-    // A claim may record its event although another execution keeps the lock.
-    const record = step.output?.[definition.returned[step.state]];
-    const holds = !record || record.lock_token === step.output.lock_token;
-    // A renewal takes the lock if the answer to the claim was lost.
-    const takes = does.includes("claims") || (does.includes("renews") && !locked);
-    if (takes && isDone && holds) {
+    if (does.includes("claims") && isDone) {
       if (waiting) found.waits.push([waiting, exited]);
       [waiting, locked] = [null, exited];
     }

@@ -5,7 +5,6 @@ const SIGNS = {
   Duplicate: { tone: "quiet", icon: "copies" },
   Retrying: { tone: "warn", icon: "again" },
   Parked: { tone: "bad", icon: "pause" },
-  InvalidEvent: { tone: "bad", icon: "pause" },
   NotParked: { tone: "bad", icon: "cross" },
   Running: { tone: "live", icon: "dots" },
   Waiting: { tone: "live", icon: "clock" },

@@ -1,20 +1,26 @@
-"""How long a turn of every_version.asl.json lasts."""
+"""Under every-version, each version of an object has a lock and an output of its own."""
+
+from itertools import permutations
 
 import pytest
 
-from inorder.asl.lease import limits, longest
-from inorder.model.policies import definition
+from tests.conftest import colour_of, picture
+from tests.policies.situations import CYAN, GREEN, MAGENTA, RED
+from tests.support.in_process import InProcess
 
 pytestmark = pytest.mark.policy("every-version")
-ROUND = ("Record Oldest Waiter", "Wait For Turn", "Read Key Record", "Claim Key")
 
 
-def test_a_turn_lasts_until_the_oldest_waiter_has_claimed_twice_and_no_longer() -> None:
-    """One claim may fail. In a shorter turn a newer event would overtake an older one.
-
-    A longer one would make all wait for a dead waiter.
-    """
-    read = definition("every-version")
-    states, given = read["States"], limits(read)
-    seconds = 2 * sum(longest(states[name], given) for name in ROUND)
-    assert given["turn_polls"] == seconds // given["poll_seconds"] + 1
+@pytest.mark.parametrize("order", [*permutations((0, 1))])
+def test_each_version_has_an_output_in_whichever_order_the_events_arrive(
+    aws: InProcess, order: tuple[int, ...]
+) -> None:
+    aws.keep_versions()
+    events = [aws.upload("x.png", picture(colour)) for colour in (RED, GREEN)]
+    for number in order:
+        assert aws.run(events[number]).outcome == "Processed"
+        assert aws.run(events[number]).outcome == "Duplicate"
+    versions = [each["detail"]["object"]["version-id"] for each in events]
+    outputs = [aws.output(f"out-x.png/{each}") for each in versions]
+    assert [colour_of(each) for each in outputs] == [CYAN, MAGENTA]
+    assert len(aws.invocations) == 2

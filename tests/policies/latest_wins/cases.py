@@ -1,101 +1,158 @@
 """The cases of latest_wins.asl.json."""
 
+from typing import Any
+from unittest.mock import ANY
+
 from tests.policies import common, table
 from tests.policies.common import refused
-from tests.policies.table import EXECUTION, NEVER, Cases, Effect, Row, Write, item
+from tests.policies.table import EXECUTION, FAULT, NEVER, Cases, Effect, Row, Write, answer, item
 
-LIMITS = common.limits_of(__name__)
-WAITER = common.without("expires_at", common.waiter_data(LIMITS)) | {"newest": {"event": "{}"}}
-# *Release Failed Key* has an expiry, from *Reject Object* or *Reject Result*.
-DATA = WAITER | {"expires_at": str(NEVER)}
-NOT_POLLED = {name: value for name, value in WAITER.items() if name != "polls"}
-START = {name: common.WAITER_START[name] for name in ("lock_token", "unrecorded")}
+PREPARED = {"object_key": "b/k", "sequencer": "0B", "lock_token": "mine", "polls": 0}
+UNRECORDED = {"unrecorded": common.UNRECORDED}
+DONE_WORK = {"inversion": answer(table.PROCESSED) | {"status": "DONE"}}
+WAITER = PREPARED | UNRECORDED | {"polls": 1, "record": item(lock_token="theirs", event="{}")}
+DATA: table.Data = (
+    WAITER | DONE_WORK | {"fault": FAULT, "newest": {"event": "{}", "sequencer": "0C"}}
+)
 HOLDER = DATA | {"unrecorded": {"is_recorded": True}}
+POLLS = 6
 
 LOCKED = {"sequencer": "0B", "status": "IN_PROGRESS", "lock_token": "theirs"}
 NEWER = LOCKED | {"sequencer": "0C"}
-OVER = {"polls": LIMITS["maximum_polls"]}
-FIRST = {"polls": 0, "watched_lock": common.NO_LOCK}
-FAULT = {"fault": table.FAULT}
-PROCESSED = {"inversion": table.answer(table.PROCESSED)}
-ENDS = [
-    (PROCESSED, "Processed"),
-    ({"inversion": table.answer(table.SUPERSEDED)}, "Superseded"),
-    (PROCESSED | FAULT, "Processed"),  # at the second attempt
-    *(
-        (ended | {"sent": {"outcome": outcome}}, outcome)
-        for ended in (FAULT, PROCESSED | FAULT)
-        for outcome in ("Retrying", "Parked")
+FREE = LOCKED | {"lock_token": ""}
+UNREAD = common.without("record", WAITER)
+
+
+def polled(count: int, **record: str) -> table.Data:
+    return WAITER | {"polls": count, "record": item(**record)}
+
+
+WAITING = [
+    (
+        "Superseded",
+        [polled(1, **NEWER), polled(1, **NEWER | {"status": "DONE"}), polled(POLLS, **NEWER)],
+    ),
+    ("Duplicate", [polled(poll, **FREE | {"status": "DONE"}) for poll in (1, POLLS)]),
+    ("Wait For Lock", [UNREAD, UNREAD | {"polls": POLLS - 1}]),
+    ("Wait For Lock", [polled(poll, **LOCKED) for poll in (1, POLLS - 1)]),
+    # The lock is its own: its claim was written late.
+    ("Claim Key", [polled(poll, **LOCKED | {"lock_token": "mine"}) for poll in (1, POLLS - 1)]),
+    ("Release Lock Only", [polled(poll, **NEWER | {"lock_token": "mine"}) for poll in (1, POLLS)]),
+    ("Give Up Waiting", [polled(POLLS, **LOCKED | {"lock_token": "mine"})]),
+    ("Claim Key", [polled(poll, **FREE) for poll in (1, POLLS - 1)]),
+    ("Claim Key", [polled(1, **FREE | {"status": "FAILED"}), UNREAD | {"record": {}}]),
+    (
+        "Give Up Waiting",
+        [polled(POLLS, **LOCKED), polled(POLLS, **FREE), UNREAD | {"polls": POLLS}],
     ),
 ]
-
+REJECTED: table.Data = {
+    "outcome": "Rejected",
+    "error": "InvalidImage",
+    "cause": "cut",
+    "expires_at": "1",
+}
+ANSWERS: list[tuple[Any, str]] = [
+    ({"outcome": "Processed", "expires_at": "1"}, "Release Lock"),
+    ({"outcome": "Superseded", "expires_at": "1"}, "Release Unprocessed Key"),
+    (REJECTED, "Reject Object"),
+    *(
+        (common.without(name, REJECTED), "Reject Result")
+        for name in ("error", "cause", "expires_at")
+    ),
+    *((REJECTED | {"expires_at": each}, "Reject Result") for each in (1, None)),
+    *(({"outcome": each, "expires_at": "1"}, "Reject Result") for each in ("Sure", 1)),
+    *(({"outcome": each}, "Reject Result") for each in ("Processed", "Superseded")),
+    *(
+        ({"outcome": each, "expires_at": 1}, "Reject Result")
+        for each in ("Processed", "Superseded")
+    ),
+    *[(each, "Reject Result") for each in list[Any]([{}, "Processed", None])],
+]
+OF_FUNCTION: table.Data = FAULT | {"rejected": True}
+SUPERSEDED, UNSENT = {"inversion": answer(table.SUPERSEDED)}, {"unsent": FAULT}
+ENDS: list[tuple[table.Data, str]] = [
+    (DONE_WORK, "Processed"),
+    (SUPERSEDED, "Keep Answer"),
+    ({"record": item(**NEWER)}, "Superseded"),
+    ({}, "Not Parked"),
+    *((each | {"fault": FAULT}, "Retrying") for each in (DONE_WORK, {})),
+    *((each | {"fault": OF_FUNCTION}, "Parked") for each in (SUPERSEDED, {})),
+    *((UNSENT | {"fault": each}, "Not Parked") for each in (FAULT, OF_FUNCTION)),
+]
+INVALID = {"object_key": "", "sequencer": "", "fault": OF_FUNCTION}
 CHOICES = [
     *common.s3_events(),
-    *common.first_poll(DATA, "Count Poll", first="Record Newest Event"),
-    *common.waiting(DATA, LOCKED),
-    *(
-        Row("Key State?", DATA | FIRST | {"record": record}, following)
-        for record, following in (
-            ({}, "Wait Briefly"),
-            (item(**LOCKED), "Wait Briefly"),
-            (item(**NEWER), "Superseded"),
-            (item(**LOCKED | {"status": "DONE", "lock_token": ""}), "Duplicate"),
-        )
-    ),
-    *common.attempts(DATA),
-    Row("Attempt Again?", NOT_POLLED, "Renew Lock"),
-    Row("Attempt Again?", NOT_POLLED | {"renewal": {"attempt": 2}}, "Retry Event"),
-    Row("Key State?", DATA | {"record": item(**NEWER)}, "Superseded"),
-    Row("Key State?", DATA | {"record": item(**NEWER | {"status": "DONE"})}, "Superseded"),
-    Row("Key State?", DATA | {"record": item(**NEWER)} | OVER, "Superseded"),
-    *common.answers(processed="Release Lock", superseded="Release Superseded Key"),
+    *(Row("Key State?", each, to) for to, inputs in WAITING for each in inputs),
+    *(Row("Outcome?", {"inversion": answer(payload)}, to) for payload, to in ANSWERS),
+    Row("Rejected?", INVALID, "Final Outcome?"),
+    Row("Rejected?", INVALID | UNSENT, "Final Outcome?"),
+    Row("Rejected?", DATA | {"fault": OF_FUNCTION}, "Release Unprocessed Key"),
+    Row("Rejected?", DATA | {"fault": OF_FUNCTION} | UNSENT, "Release Lock Only"),
+    Row("Rejected?", DATA, "Release Lock Only"),
+    Row("Rejected?", DATA | UNSENT, "Release Lock Only"),
+    Row("Newer Event?", DATA, "Start Newest Event"),
+    Row("Newer Event?", DATA | {"newest": {"event": "{}", "sequencer": "0B"}}, "Final Outcome?"),
     *(Row("Final Outcome?", ended, outcome) for ended, outcome in ENDS),
 ]
 
+RELEASED = "ConditionFailed: Release Lock Only; Busy*6 TimedOut: Hand Over Event"
 FLOW = {
-    **common.begins("Claim Key"),
-    "Claim Key": "Written: Invert Image; ConditionFailed: First Poll?; "
-    f"{common.CLAIM_FAILED}: Retry Event",
-    "Record Newest Event": "Written ConditionFailed: First Poll; "
-    f"{common.CLAIM_FAILED}: Retry Event",
-    **dict.fromkeys(["Wait Briefly", "Wait For Lock"], "Count Poll"),
-    "First Poll": "Read Key Record",
-    **common.polls(),
-    **common.function("Attempt Again?"),
-    "Renew Lock": f"Written: Invert Image; ConditionFailed {common.WRITE_FAILED}: Retry Event",
-    **{
-        state: f"Written: {end}; ConditionFailed: Release Lock Only; "
-        f"{common.RELEASE_FAILED}: Check Expiry"
-        for state, end in (("Release Lock", "Processed"), ("Release Superseded Key", "Superseded"))
-    },
-    "Release Lock Only": "Released: Start Newest Event; "
+    **dict.fromkeys(["Prepare Event", "Prepare Version"], "Claim Key"),
+    "Claim Key": "Written: Invert Image; ConditionFailed: Record Newest Event; "
+    f"{common.CLAIM_FAILED}: Hand Over Event",
+    "Record Newest Event": "Written ConditionFailed: Count Poll; "
+    f"{common.CLAIM_FAILED}: Hand Over Event",
+    **{"Count Poll": "Read Key Record", "Wait For Lock": "Count Poll", "Keep Answer": "Superseded"},
+    "Read Key Record": "Found NoRecord Busy TimedOut: Key State?",
+    "Invert Image": "Processed Superseded Rejected Unknown: Outcome?; "
+    f"{common.REFUSED}: Reject Result; "
+    "Throttled*17 FunctionFailed TimedOut: Hand Over Event",
+    "Release Lock": f"Written: Processed; {RELEASED}",
+    "Release Unprocessed Key": f"Written: Final Outcome?; {RELEASED}",
+    "Release Lock Only": "Released: Newer Event?; "
     f"ConditionFailed {common.WRITE_FAILED}: Final Outcome?",
     "Start Newest Event": "Started StartRefused*2 TimedOut: Final Outcome?",
-    **common.hands_over("Release Failed Key", "Release Retried Key"),
-    **dict.fromkeys(
-        ["Release Failed Key", "Release Retried Key"],
-        f"Written {common.RELEASE_FAILED}: Final Outcome?; ConditionFailed: Release Lock Only",
-    ),
-    **common.ends("Superseded"),
+    **dict.fromkeys(["Give Up Waiting", "Reject Event", "Reject Object"], "Hand Over Event"),
+    "Reject Result": "Reject Object",
+    "Hand Over Event": "Sent: Rejected?; QueueLost TimedOut: Send By EventBridge",
+    "Send By EventBridge": f"Forwarded {common.NOT_FORWARDED}: Rejected?",
+    **common.ends("Superseded", "Not Parked"),
 }
 
-STARTED = {"object_key": "b/k", "sequencer": "0B", "lock_token": "mine"} | {
-    "unrecorded": common.UNRECORDED
-}
-
+KEY = {name: DATA[name] for name in ("object_key", "sequencer")}
+KEPT = {name: DATA[name] for name in ("object_key", "sequencer", "lock_token")}
+UNKNOWN = {"error": "UnknownResult", "cause": ANY, "expires_at": str(NEVER)}
+REASON = {"Error": "InvalidImage", "Cause": "cut", "rejected": True}
+LOCKED_REASON = {"Error": "KeyLocked", "Cause": ANY}
 OUTPUTS = [
-    *common.prepared(START),
+    *common.prepared({"lock_token": ANY, "polls": 0} | UNRECORDED),
     Effect("Claim Key", DATA, HOLDER, "Written"),
-    *common.waiter_outputs(WAITER, "newest"),
-    Effect("First Poll", STARTED, STARTED | FIRST | {"limits": LIMITS}),
-    *common.rejections(WAITER),
-    *common.handed_over(DATA),
-    common.adds("Renew Lock", DATA, "Written", renewal={"attempt": 2}),
-    common.adds("Release Lock Only", DATA, "Released", newest={"event": "{}"}),
+    common.adds("Read Key Record", UNREAD, "Found", record=table.RESPONSES["Found"]["Return"]),
+    common.adds("Read Key Record", UNREAD, table.TIMED_OUT, refusal=ANY),
+    Effect("Count Poll", DATA, PREPARED | UNRECORDED | {"polls": 2}),
+    common.adds("Give Up Waiting", WAITER, fault=LOCKED_REASON),
+    common.adds("Invert Image", WAITER, "Processed", **DONE_WORK),
+    common.adds("Invert Image", WAITER, "TooLarge", inversion=ANY),
+    Effect("Reject Event", {}, {"object_key": "", "sequencer": "", "fault": ANY}),
+    common.adds("Reject Result", WAITER, inversion=answer(UNKNOWN)),
+    Effect(
+        "Reject Object",
+        DATA | {"inversion": answer(REJECTED)},
+        KEPT | {"fault": REASON, "inversion": answer({"expires_at": "1"}) | {"status": "FAILED"}},
+    ),
+    Effect("Hand Over Event", DATA, DATA, "Sent"),
+    common.adds("Hand Over Event", DATA, table.TIMED_OUT, refusal=ANY),
+    Effect("Send By EventBridge", DATA, DATA, "Forwarded"),
+    common.adds("Send By EventBridge", DATA, table.TIMED_OUT, unsent=ANY),
     common.adds("Start Newest Event", DATA, "Started", newest={"is_started": True}),
     Effect("Release Lock", DATA, {"outcome": "Processed"}, "Written"),
+    Effect("Release Unprocessed Key", DATA, DATA, "Written"),
     Effect("Processed", {}, {"outcome": "Processed"}),
-    *common.outcomes(DATA, "Duplicate", "Superseded", "Retrying"),
+    common.adds("Keep Answer", DATA, record={"Item": {"answer": "Superseded"}}),
+    Effect("Duplicate", DATA, KEY | {"outcome": "Duplicate", "read": DATA["record"]["Item"]}),
+    Effect("Superseded", DATA, KEY | {"outcome": "Superseded", "read": DATA["record"]["Item"]}),
+    *common.outcomes(DATA, "Retrying"),
 ]
 
 MINE = {"sequencer": "0B", "lock_token": "mine", "execution": EXECUTION}
@@ -106,7 +163,7 @@ DONE = {"sequencer": "0B", "status": "DONE"}
 THEIRS = {"lock_token": "theirs", "execution": "theirs"}
 OLDER = {"sequencer": "0A", "event": "older"}
 NEWER_WAITS = {"sequencer": "0C", "status": "IN_PROGRESS", "event": "newer"} | common.SINCE
-RELEASES = ("Release Lock", "Release Superseded Key", "Release Failed Key", "Release Retried Key")
+RELEASES = ("Release Lock", "Release Unprocessed Key")
 HELD = common.SINCE | {"sequencer": "0B"}
 
 WRITES = [
@@ -114,7 +171,6 @@ WRITES = [
     Write("Claim Key", OLDER | {"status": "DONE", "expires_at": 1, "hand_overs": 2}, CLAIMED),
     Write("Claim Key", OLDER | {"status": "FAILED"}, CLAIMED),
     Write("Claim Key", DONE | {"status": "FAILED"}, CLAIMED),
-    Write("Claim Key", {"status": "DONE"}, CLAIMED),  # another policy's
     Write("Claim Key", MINE | {"status": "IN_PROGRESS"}, CLAIMED),  # its answer was lost
     *refused(
         "Claim Key",
@@ -124,31 +180,31 @@ WRITES = [
         OLDER | THEIRS,
         MINE | {"sequencer": "0C"},
         NEWER_WAITS,
-        THEIRS,  # what another policy left
     ),
-    # The lock stays with whoever has it, and the time is the newest waiter's.
-    Write("Record Newest Event", OLDER | THEIRS | common.SINCE, NEWEST | THEIRS),
+    # The lock stays with whoever has it, and so does the time of its claim.
+    Write("Record Newest Event", OLDER | THEIRS | common.SINCE, NEWEST | THEIRS | common.SINCE),
     Write("Record Newest Event", OLDER | {"expires_at": 1, "hand_overs": 2}, NEWEST),
-    Write("Record Newest Event", THEIRS, NEWEST | THEIRS),
     *refused("Record Newest Event", DONE, MINE, DONE | THEIRS, MINE | {"sequencer": "0C"}),
-    *common.break_lock(),
-    *common.renew_lock(),
     *(
         write
-        for state in ("Release Lock", "Release Superseded Key")
-        for write in common.release(
-            state, HELD, sequencer="0B", status="DONE", expires_at=int(table.EXPIRES_AT)
+        for state in RELEASES
+        for write in (
+            *common.release(
+                state,
+                HELD,
+                sequencer="0B",
+                status="DONE",
+                expires_at=int(table.EXPIRES_AT),
+            ),
+            *refused(state, MINE | NEWER_WAITS),
         )
     ),
-    *common.release("Release Failed Key", HELD, sequencer="0B", status="FAILED", expires_at=NEVER),
-    # The newer event stays in the index, whatever becomes of the holder's.
+    # The event stays in the index, the newer one's or the retried one's.
     *common.release("Release Lock Only", NEWER_WAITS, **NEWER_WAITS),
-    *refused("Release Lock Only", MINE | common.SINCE),  # it would start its own event
-    *common.release("Release Retried Key", HELD, **HELD),
-    *(write for state in RELEASES for write in refused(state, MINE | NEWER_WAITS)),
+    *common.release("Release Lock Only", HELD, **HELD),
 ]
 
-SECONDS = (110.75, 112, 119, 294.75)  # holder, lease, waiter, longest execution
+SECONDS = 293
 STORIES = [
     "A1 1=Processed 1=Duplicate B2 2=Processed 1=Superseded 2=Duplicate is=B",
     "A1 B2 C3 2=Superseded 3=Processed 1=Superseded is=C",
@@ -156,10 +212,8 @@ STORIES = [
     "A1 1=Processed -2 2=Processed is= B3 3=Processed 2=Superseded 1=Superseded is=B",
     "A1 1=Processed -2 B3 2=Superseded 3=Processed 2=Superseded is=B",
     "A1 -2 2=Processed 1=Superseded is=",
-    *common.RECOVERY,
-    common.REFUSED_INPUTS,
+    "A1 1=Processed expired 1=Processed is=A",
+    "empty=Parked list=Parked no-key=Parked",
 ]
 
-SURVIVORS = {"Key State? with Choices 3 and 4 swapped": "poll 0 is never the last one"}
-
-CASES = Cases(HOLDER, CHOICES, FLOW, OUTPUTS, WRITES, STORIES, SECONDS, SURVIVORS)
+CASES = Cases(HOLDER, CHOICES, FLOW, OUTPUTS, WRITES, STORIES, SECONDS)

@@ -13,5 +13,5 @@ CASES = Cases(
     outputs=[Effect("Processed", answer(PROCESSED), {"outcome": "Processed", "result": PROCESSED})],
     writes=[],
     stories=["A1 B2 2=Processed 1=Processed is=B"],
-    seconds=(54,),
+    seconds=84,
 )

@@ -23,7 +23,7 @@ ACCEPTED = Path(__file__).with_name("accepted.toml")
 # With the policies, these values make each condition true and false.
 OPTIONS: list[dict[str, str]] = [
     {},
-    {"InputBucketName": "in", "WorkFunctionArn": FUNCTION, "HealMinutes": "0"},
+    {"InputBucketName": "in", "WorkFunctionArn": FUNCTION},
     {"KmsKeyArn": KEY, "InputBucketVersioning": "Enabled", "AlarmTopicArn": TOPIC},
 ]
 
