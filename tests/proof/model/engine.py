@@ -13,10 +13,8 @@ from http import HTTPStatus
 from io import BytesIO
 from typing import Any, NamedTuple
 
-from inorder.asl.definition import EXPRESS_SECONDS
-from inorder.asl.lease import longest
 from invert_image.inversion import InvalidImage, InvertedImage
-from tests.proof.model.healing import Items, Swept, sweep
+from tests.proof.model.healing import Items, Swept, hand_over, sweep
 from tests.proof.model.scenario import INVALID
 from tests.proof.model.source import FENCE, SWEEP, Code
 from tests.proof.simulation.clock import Clock, ServiceError, client_error
@@ -30,7 +28,7 @@ from tests.proof.simulation.machine import (
 )
 from tests.proof.simulation.table import Table
 
-PARKED, BUS = "${ParkedEventsQueueUrl}", "${RetryEventsBusName}"
+QUEUE, BUS = "${RetryEventsQueueUrl}", "${RetryEventsBusName}"
 SENT_TO = {"sqs", "events", "states"}  # services that an event is sent to
 OUTPUT_BUCKET = "output"
 OTHER = " (2)"  # ends the name of each state of a second file
@@ -65,21 +63,13 @@ class S3Answer(NamedTuple):
 Called = S3Call | dict[str, str] | Exception
 
 
-class Sent(NamedTuple):
-    """What a state machine sent to the retry queue, or to the queue of parked events."""
-
-    is_retry: bool
-    body: str
-    is_delayed: bool = False  # for longer than the execution that has sent it can live
-
-
 class StepResult(NamedTuple):
     """What a state did: the next state, its data, the record, and what it sent or started."""
 
     following: str | None
     data: str
     item: str | None
-    message: Sent | None = None
+    message: str | None = None  # to the retry queue
     started: str | None = None
     error: str | None = None
 
@@ -94,6 +84,7 @@ class Taken(NamedTuple):
     event: str  # the execution's input
     mock: str | None  # what its service gives; an error's name if it starts with "!"
     token: str  # replaces the UUID that it makes, so that equal states are equal
+    is_later: bool  # whether a sweep has read the records before
 
 
 class _Pending(BaseException):
@@ -154,14 +145,15 @@ def _work(content: bytes) -> InvertedImage:
 class Engine:
     """Takes the steps of state machines and a function, once they are loaded.
 
-    `states` are the loaded states, and `seconds` the longest that each takes; of a Wait, the time
-    that it takes. `starts` are the names of the first ones. `fences` has for each state what its
-    policy adds to the function's event.
+    `states` are the loaded states. `starts` are the names of the first ones. `fences` has for each
+    state what its policy adds to the function's event. `patience` is the number of reads after
+    which an execution no longer waits for a lock.
     """
 
     def __init__(self) -> None:
         self._files: tuple[str, ...] = ()
-        self._clock = Clock(seed=0)
+        self._clocks = Clock(seed=0), Clock(seed=0)
+        self._clocks[1].elapsed = 1.0
 
     def load(self, *files: str, fence: Code = FENCE, sweep: Code = SWEEP) -> None:
         """Take the steps of these from now on: the shipped ones, or a broken one."""
@@ -170,7 +162,6 @@ class Engine:
             return
         self._files = files
         self.states: dict[str, Any] = {}
-        self.seconds: dict[str, float] = {}
         self.fences: dict[str, str] = {}
         self.starts: list[str] = []
         for number, file in enumerate(files):
@@ -185,13 +176,10 @@ class Engine:
     def _add(self, whole: dict[str, Any], names: dict[str, str]) -> None:
         states = {names.get(name, name): state for name, state in whole["States"].items()}
         parameters = [state.get("Parameters", {}) for state in states.values()]
-        limits: dict[str, Any] = next(
-            (each["limits"] for each in parameters if "limits" in each), {}
-        )
         payloads = [each.get("Payload", {}) for each in parameters]
         told: dict[str, Any] = next((each for each in payloads if "fence" in each), {})
         fence = {name: value for name, value in told.items() if not name.endswith(".$")}
-        self.seconds |= {name: longest(state, limits) for name, state in states.items()}
+        self.patience = _patience(whole)
         self.fences |= dict.fromkeys(states, json.dumps(fence))
         self.starts.append(whole["StartAt"])
         self.states |= states
@@ -212,10 +200,11 @@ class Engine:
         return self._steps[key]
 
     def _take(self, taken: Taken) -> StepResult:
-        name, execution, data, item, event, mock, token = taken
+        name, execution, data, item, event, mock, token, is_later = taken
         state, compiled, given = self.states[name], self._compiled[name], read(data)
-        context = Context(Execution(execution, read(event), 0), self._clock, "")
-        table, sent, error = Table(self._clock), dict[str, Any](), state.get("Error")
+        clock = self._clocks[is_later]
+        context = Context(Execution(execution, read(event), 0), clock, "")
+        table, sent, error = Table(clock), dict[str, Any](), state.get("Error")
         table.items = {read(item)["id"]["S"]: read(item)} if item else {}
         try:
             if state["Type"] != "Task":
@@ -258,6 +247,9 @@ class Engine:
 
     def sweep(self, items: Items) -> Swept:
         return sweep(self._sweep, items)
+
+    def hand_over(self, record: tuple[str, str], items: Items) -> Swept:
+        return hand_over(self._sweep, record, items)
 
     def call(self, event: str, answers: tuple[S3Answer, ...]) -> Called:
         return _called(self._fence, event, answers)
@@ -311,7 +303,14 @@ def is_write(state: dict[str, Any]) -> bool:
 def is_sender(state: dict[str, Any]) -> bool:
     """Tell whether a state sends an event to a queue or to the bus."""
     buses = [each["EventBusName"] for each in state.get("Parameters", {}).get("Entries", [])]
-    return service_of(state) == "sqs" or buses == [BUS]
+    return service_of(state) == "sqs" or bool(buses)
+
+
+def _patience(definition: dict[str, Any]) -> int:
+    """Read after how many polls an execution gives up."""
+    rules = (rule for each in definition["States"].values() for rule in each.get("Choices", []))
+    counted = (rule for rule in rules if rule.get("Variable") == "$.polls")
+    return next((rule.get("NumericGreaterThanEquals", 0) for rule in counted), 0)
 
 
 def _result_of(state: dict[str, Any], mock: str | None, request: Any, table: Table) -> Any:
@@ -324,13 +323,12 @@ def _result_of(state: dict[str, Any], mock: str | None, request: Any, table: Tab
     return table.call(operation, request) if service == "dynamodb" else {}
 
 
-def _message(sent: dict[str, Any]) -> Sent | None:
-    """Give the message that comes to a queue; template.yaml's bus hands the detail on."""
-    if "MessageBody" in sent:
-        is_delayed = sent.get("DelaySeconds", 0) >= EXPRESS_SECONDS
-        return Sent(sent["QueueUrl"] != PARKED, json.dumps(sent["MessageBody"]), is_delayed)
+def _message(sent: dict[str, Any]) -> str | None:
+    """Give the message that comes to the retry queue; template.yaml's bus hands the detail on."""
+    if sent.get("QueueUrl") == QUEUE:
+        return json.dumps(sent["MessageBody"])
     details = [each["Detail"] for each in sent.get("Entries", []) if each["EventBusName"] == BUS]
-    return Sent(is_retry=True, body=json.dumps(details[0])) if details else None
+    return json.dumps(details[0]) if details else None
 
 
 def live_fields(states: dict[str, Any], faults: bool) -> dict[str, frozenset[str] | None]:

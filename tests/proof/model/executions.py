@@ -9,11 +9,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from inorder.asl.roles import Role, does
 from tests.proof.model.engine import (
     S3Answer,
     S3Call,
-    Sent,
     StepResult,
     Taken,
     is_sender,
@@ -52,10 +50,6 @@ class Executions:
         self._engine = promise.engine
         self._scenario = promise.scenario
 
-    def _patience(self, run: Run) -> int:
-        most: int = read(run.data).get("limits", {}).get("maximum_polls", 0)
-        return most
-
     def _service(self, run: Run) -> str:
         return service_of(self._engine.states[run.state])
 
@@ -81,7 +75,8 @@ class Executions:
     ) -> StepResult:
         faults = state.faults + state.refusals + state.lates > 0 or bool(state.transient)
         event = self._input(run)
-        taken = Taken(run.state, run.execution, run.data, item, event, mock, run.token)
+        is_later = state.sweeps < self._scenario.sweeps
+        taken = Taken(run.state, run.execution, run.data, item, event, mock, run.token, is_later)
         return self._engine.step(taken, faults)
 
     def _go(
@@ -91,12 +86,10 @@ class Executions:
         if step.following is None:
             return label, state, problem or f"I4: ended by {step.error} in {run.state}"
         label += f" → {step.following}"
-        if step.following == "Not Parked" and self._service(run) == "sqs":
-            problem = problem or f"I4: {run.execution} does not try to send by EventBridge"
         moved = run._replace(state=step.following, data=step.data, answers=(), tried=())
         following, path, wrong = self._settle(state, moved)
         if isinstance(following, Run):
-            following = state.with_run(self._promise.holds(run, following))
+            following = state.with_run(following)
         return label + path, following, problem or wrong
 
     def _settle(
@@ -115,12 +108,10 @@ class Executions:
                     return state, path, f"I4: ended by {step.error} in {run.state}"
                 if run.state == "Not Parked" and run.done < RECORDED:
                     state = state._replace(logged=state.logged | {run.event})
-                return state.after(run), path, self._promise.ends(state, run)
+                return state, path, self._promise.ends(state, run)
             path += f" → {step.following}"
             if wrong := self._promise.passes(state, run, step.following):
                 return state, path, wrong
-            if here.get("ResultPath") == "$.watched_lock":
-                run = run._replace(watched=0)
             run = run._replace(state=step.following, data=step.data)
         return state, path, ENDLESS
 
@@ -143,25 +134,18 @@ class Executions:
         if step.started and state.starts and (started := self._delivery(read(step.started))):
             state = state.spend("starts").with_delivery(started)
         if step.message:
-            # It has this run's event, or a dead holder's.
-            sent = self._delivery(read(step.message.body)["event"])
+            sent = self._delivery(read(step.message)["event"])
             is_own = sent == (run.event, run.more)
             run = run._replace(done=max(run.done, SENT if is_own else ACTED))
-            if step.message.is_delayed:
-                after = self._sent(state._replace(waiting=()), step.message, sent)
-                return state, run._replace(later=after.waiting)
             state = self._sent(state, step.message, sent)
         return state, run
 
-    def _sent(self, state: State, message: Sent, what: Arrival | None) -> State:
-        """Put a message into its queue; one in the retry queue leads to a delivery."""
-        again = self._retried(message)
+    def _sent(self, state: State, message: str, what: Arrival | None) -> State:
+        """Put a message into the retry queue: it leads to a delivery, or is parked."""
+        again = retried(message)
         if delivery := self._delivery(again) if again else None:
             return state.with_delivery(delivery)
         return state._replace(parked=state.parked | {what.event}) if what else state
-
-    def _retried(self, message: Sent) -> dict[str, Any] | None:
-        return retried(message.body, not self._scenario.is_closed) if message.is_retry else None
 
     def _delivery(self, event: Any) -> Arrival | None:
         """Make the delivery of an event, to which fields may have been added."""
@@ -176,7 +160,7 @@ class Executions:
     def _steps(self, state: State, run: Run) -> Iterator[Move]:
         """List the moves of a run; `state` is without it."""
         if self._engine.states[run.state]["Type"] == "Wait":
-            yield from self._poll(state, run)
+            yield from self._wait(state, run)
         elif self._service(run) == "lambda":
             yield from self._call_function(state, run)
         else:
@@ -189,21 +173,19 @@ class Executions:
         here = self._engine.states[run.state]
         who = f"{run.execution}: {when}{run.state}"
         problem = None
-        if is_poll := here["ResultPath"] == "$.record":
-            token, polls = attribute(item, "lock_token"), read(run.data)["polls"]
-            run = run._replace(locked=token if polls == 1 or token == run.locked else None)
-            if polls > self._patience(run):
-                problem = "I5: polls more often than its limit"
+        is_poll = here["ResultPath"] == "$.record"
+        if is_poll and read(run.data)["polls"] > self._engine.patience:
+            problem = "I5: polls more often than its limit"
         problem = problem or self._promise.steps(state, run, item, step)
         before = run
         after, run = self._apply(state, run, item, step)
-        if step.item != item and does(here, Role.RENEWS):
-            after = self._may_stop(after, self._event(run))
         problem = problem or self._given_up(step)
-        yield self._go(*self._promise.remembers(after, run, step), step, who, problem)
+        yield self._go(after, run, step, who, problem)
         if self._scenario.blind and is_poll:
-            blind = before._replace(locked=None)
-            yield self._fail(state, blind, item, "States.TaskFailed", f"{who} cannot read")
+            yield self._fail(state, before, item, "States.TaskFailed", f"{who} cannot read")
+        if is_sender(here):
+            before = before._replace(refused=before.refused + 1)
+            run = run._replace(refused=before.refused)
         for error in sorted(set(state.transient)):
             if not error.startswith("Lambda.") and (name := self._transient(run.state, error)):
                 yield self._fail_once(state, before, item, who, error, name)
@@ -212,10 +194,12 @@ class Executions:
             yield self._fail(fewer, before, item, "States.Timeout", f"{who} is refused")
         is_retried = self._engine.attempts(run.state, "States.Timeout")[1] > 0
         if state.lates and is_write(here):
+            # The attempt has been throttled, as far as its caller knows, or has timed out.
+            is_repeated = is_retried or self._engine.attempts(run.state, THROTTLING)[1] > 0
             failed = self._step(state, before, item, "!States.Timeout")
             late = tuple(sorted((*state.late, Run(*before[:6]))))  # what its write needs of a run
             fewer = state.spend("lates")._replace(late=late)
-            if is_retried:
+            if is_repeated:
                 yield f"{who} will take effect late, again", fewer.with_run(before), None
             yield self._go(fewer, before, failed, f"{who} will take effect late", None)
         if not state.faults:
@@ -232,12 +216,10 @@ class Executions:
 
     def _given_up(self, step: StepResult) -> str | None:
         """Check that an event in the retry queue is retried, unless it was rejected."""
-        sent = step.message
-        if not sent or not sent.is_retry or self._scenario.is_closed or self._retried(sent):
+        if not step.message or retried(step.message):
             return None
-        if not read(sent.body)["reason"].get("rejected"):
-            return "I7: an event is parked after a fault"
-        return None
+        is_rejected = read(step.message)["reason"].get("rejected")
+        return None if is_rejected else "I7: an event is parked after a fault"
 
     def _transient(self, name: str, error: str) -> str:
         """Name the error of a Task that has done nothing; a write that has is not transient."""
@@ -251,6 +233,7 @@ class Executions:
         state = state._replace(late=less(state.late, pending))
         item = self._item(state, pending)
         step = self._step(state, pending, item)
+        problem = self._promise.releases(pending, item, step)
         if step.item != item:
             state, written = self._apply(state, pending, item, step)
             runs = (
@@ -260,76 +243,25 @@ class Executions:
                 for each in state.runs
             )
             state = state._replace(runs=tuple(runs))
-        return f"{pending.execution}: {pending.state} takes effect, late", state, None
+        return f"{pending.execution}: {pending.state} takes effect, late", state, problem
 
-    def _poll(self, state: State, run: Run) -> Iterator[Move]:
-        """Wait, either until the next poll or for a lease, and poll.
+    def _wait(self, state: State, run: Run) -> Iterator[Move]:
+        """Wait, and poll again, perhaps for the last time.
 
-        Polls are the execution's clock. Unless the run waits for a whole lease, each poll after the
-        first counts as the second, so that the search need not follow all of them.
+        How long anything takes is not known, so any number of polls may have passed. The second
+        one therefore stands for all but the last.
         """
-        count = read(run.data)["polls"]
-        if count >= self._patience(run):
+        count, patience = read(run.data)["polls"], self._engine.patience
+        if count >= patience:
             yield f"{run.execution}: waits on", state, "I5: waits for longer than its limit"
             return
-        run = run._replace(waited=bool(self._scenario.transient or state.crashes))
-        later, breaks = self._leased(state, run)
-        # A poll that counts as the second, again, brings the end of the lease no nearer.
-        next_poll = _at_poll(run, count - 1)
-        if count <= 1:
-            next_poll = run._replace(watched=run.watched + self._engine.seconds[run.state])
-        waits = [("later", next_poll, state)]
-        if count and self._promise.has_time(state, run):
-            if not breaks or self._promise.may_need(state, breaks, later.watched):
-                waits.append(("after a lease", later, state))
-            elif state.breaks:
-                broken = state.spend("breaks")._replace(broken=state.broken | {breaks})
-                waits.append(("after a lease", later, broken))
-        for label, at_poll, at in waits:
-            paused, path, problem = self._settle(at, at_poll, wait=True)
+        run = run._replace(waited=state.crashes > 0)
+        for label, before in (("later", min(count, 1)), ("for the last time", patience - 1)):
+            paused, path, problem = self._settle(state, _at_poll(run, before), wait=True)
             if isinstance(paused, State):
-                yield path, at, problem or "I4: a wait ended the execution"
+                yield path, state, problem or "I4: a wait ended the execution"
                 return
-            yield from self._serve(at, paused, f"{label} ")
-
-    def _leased(self, state: State, run: Run) -> tuple[Run, str]:
-        """Wait until the next poll removes what is watched, or is the last; nothing else moves.
-
-        A poll that changes nothing stands for all polls like it. Gives the run before that poll,
-        and what is then removed although its execution lives.
-        """
-        seconds, patience = self._engine.seconds[run.state], self._patience(run)
-        for _ in range(patience):
-            count = read(run.data)["polls"]
-            at, breaks = self._promise.awaits(state, run, patience)
-            polled = self._poll_in_vain(state, run) if count < at - 1 else None
-            if polled is None:
-                break
-            waits, passed = 1, read(polled.data)["polls"] - count
-            if _at_poll(polled, 0) == _at_poll(run, 0):
-                waits = (at - 1 - count) // passed
-                polled = _at_poll(run, count + waits * passed)
-            run = polled._replace(watched=run.watched + waits * seconds)
-        run = run._replace(watched=run.watched + seconds)
-        return run, breaks if at < patience else ""
-
-    def _poll_in_vain(self, state: State, run: Run) -> Run | None:
-        """Give a waiting run as it waits again, or None if its poll changes anything."""
-        polled, _, _ = self._settle(state, run, wait=True)
-        for _ in self._engine.states:  # a broken file may never come back to a Wait
-            if not isinstance(polled, Run):
-                return None
-            if self._engine.states[polled.state]["Type"] == "Wait":
-                return polled
-            if self._service(polled) != "dynamodb":
-                return None
-            item = self._item(state, polled)
-            step = self._step(state, polled, item)
-            if step.following is None or step.item != item:
-                return None
-            moved = polled._replace(state=step.following, data=step.data)
-            polled, _, _ = self._settle(state, moved)
-        return None
+            yield from self._serve(state, paused, f"{label} ")
 
     # Functions
 
@@ -370,7 +302,6 @@ class Executions:
         if run.tried.count(retrier) < attempts:
             again = run._replace(tried=tuple(sorted((*run.tried, retrier))), answers=())
             return f"{who} has a {name}, again", state.with_run(again), None
-        run = run._replace(locked=None)  # a poll whose read fails may be the one that ends a lease
         return self._fail(state, run, item, name, f"{who} has a {name}")
 
     def _orphaned(self, state: State, run: Run, may_stop: bool = False) -> State:
@@ -383,12 +314,6 @@ class Executions:
         if isinstance(self._engine.call(event, run.answers), S3Call):
             left.add(Orphan(event, run.answers, may_stop))
         return state.with_orphans(left)
-
-    def _may_stop(self, state: State, event: str) -> State:
-        """Let the orphans of an event stop, because its function is invoked again."""
-        return state.with_orphans(
-            each._replace(may_stop=each.may_stop or each.event == event) for each in state.orphans
-        )
 
     def _call_orphan(self, state: State, orphan: Orphan) -> Iterator[Move]:
         state = state._replace(orphans=less(state.orphans, orphan))

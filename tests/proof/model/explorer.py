@@ -1,11 +1,11 @@
 """Lists everything that may happen next in a state: the adversary's moves and the executions'."""
 
-import json
 from collections.abc import Iterator
 
-from inorder.asl.roles import OWN_LOCK
-from tests.proof.model.engine import S3Call, Sent, is_sender, read, service_of
+from inorder_fence.stuck import SINCE
+from tests.proof.model.engine import S3Call, is_sender, read, service_of
 from tests.proof.model.executions import ENDLESS, Executions
+from tests.proof.model.healing import Swept
 from tests.proof.model.state import (
     NOTHING,
     SENT,
@@ -19,10 +19,8 @@ from tests.proof.model.state import (
     less,
 )
 
-# The condition of a release begins with one of these.
-OWN_LOCKS = (OWN_LOCK, "lock_token = :lock_token")
+OWN_LOCK = "lock_token = :lock_token"  # the condition of a release begins so
 NEVER = {"N": "253402300799"}  # the year 9999
-NEVER_TEXT = "9999"
 
 
 class Explorer(Executions):
@@ -30,11 +28,9 @@ class Explorer(Executions):
 
     def first(self) -> State:
         scenario = self._scenario
-        key = self._promise.key(min(scenario.events, default=1))
-        left = read(scenario.item or "{}")
         return State(
             waiting=tuple(map(Arrival, sorted(scenario.events))),
-            items=((key, json.dumps(left | {"id": {"S": key}})),) if left else (),
+            items=(),
             # What the adversary may do, which a scenario and a state have by the same names.
             **{name: getattr(scenario, name) for name in State._fields if hasattr(scenario, name)},
         )
@@ -75,24 +71,30 @@ class Explorer(Executions):
     def _is_merged(self, state: State, delivery: Arrival) -> bool:
         """Tell whether a message waits because another retry of its event is alive.
 
-        `retry_events` has one stream for each event. If that retry has sent the event again, which
-        is no delayed message, this goes on; so does a message that SQS delivers once more, and one
-        about a holder that is taken for dead.
+        `retry_events` has one stream for each event. If that retry has sent the event again, this
+        goes on; so does a message that SQS delivers once more.
         """
         if delivery.label != "retried" or state.repeats < self._scenario.repeats:
             return False
         retries = (each for each in state.runs if "retry" in read(each.more))
-        same = (each for each in retries if each.event == delivery.event)
-        known = (each for each in same if not any(map(each.owns, state.broken)))
-        return any(each.done != SENT or each.later for each in known)
+        return any(each.event == delivery.event and each.done != SENT for each in retries)
 
     def judge(self, state: State) -> str | None:
         """Check a state in which all is quiet, and for good."""
-        if not state.is_quiet or state.late:
+        if not state.is_quiet or state.late or state.swept:
             return None
-        if not self._engine.sweep(state.items).messages:
-            return self._promise.rests(state)
-        return None if self._promise.has_failed(state) else "I7: a sweep is needed"
+        if self._needs_sweep(state):
+            return None if self._promise.has_failed(state) else "I7: a sweep is needed"
+        return self._promise.rests(state)
+
+    def is_good(self, state: State) -> bool:
+        """Tell whether all is quiet and right."""
+        if not state.is_quiet or state.late or state.swept or self._needs_sweep(state):
+            return False
+        return self._promise.rests(state) is None
+
+    def _needs_sweep(self, state: State) -> bool:
+        return bool(self._engine.sweep(state.items).messages)
 
     def _commuting(self, state: State) -> Iterator[Move]:
         """Take a step of one run or orphan that nobody else sees, and that nobody else changes.
@@ -107,7 +109,7 @@ class Explorer(Executions):
             task = self._engine.states[run.state]
             if service_of(task) == "lambda":
                 commutes = self._commutes(state, self._event(run), run)
-            elif task.get("Parameters", {}).get("ConditionExpression", "").startswith(OWN_LOCKS):
+            elif task.get("Parameters", {}).get("ConditionExpression", "").startswith(OWN_LOCK):
                 may_own = any(pending.execution == run.execution for pending in state.late)
                 owns = run.owns(attribute(self._item(state, run), "lock_token"))
                 commutes = not owns and not may_own
@@ -132,7 +134,7 @@ class Explorer(Executions):
         if name is None:
             yield f"{what.event} is {what.label}", state, ENDLESS
             return
-        if state.restarts and number == 1:
+        if state.restarts and number == 1 and what.label == "delivered":
             state = state._replace(known=tuple(sorted({*state.known, (name, what, 1)})))
         label = f"{name} is {what.label if number == 1 else 'restarted'}"
         for start in self._promise.entries(what.event):
@@ -158,7 +160,7 @@ class Explorer(Executions):
         is_again = is_trusted and any(pending[:2] == run[:2] for pending in state.late)
         if is_trusted and not is_again:
             return
-        state = state.after(run).spend("crashes")
+        state = state.spend("crashes")
         label = f"{run.execution} dies before {run.state}"
         if self._service(run) == "lambda":
             state = self._orphaned(state, run)
@@ -175,26 +177,41 @@ class Explorer(Executions):
         is_over = not (state.runs or state.late)
         for key, item in state.items if state.expiries and is_over else ():
             if read(item).get("expires_at", NEVER) != NEVER:
-                done = frozenset(e for e in state.done if self._promise.record_key(e) != key)
+                done = frozenset(e for e in state.done if self._promise.key(e) != key)
                 expired = state.spend("expiries")._replace(done=done)
                 others = tuple(pair for pair in state.items if pair[0] != key)
                 yield f"the record {key} expires", expired._replace(items=others), None
-                if name := self._promise.until:
-                    is_past = (attribute(item, name) or NEVER_TEXT) < NEVER_TEXT
-                    old = read(item) | ({name: {"S": "1999"}} if is_past else {})
-                    kept = tuple(sorted((*others, (key, json.dumps(old, sort_keys=True)))))
-                    yield f"the record {key} is past its time", expired._replace(items=kept), None
 
     def _sweep(self, state: State) -> Iterator[Move]:
-        """Let the schedule send the events of dead executions, when nothing else goes on.
+        """Let a sweep free the locks of dead executions, and send the events of their keys.
 
-        An event that a sweep sends earlier is one more delivery, and a scenario has those.
+        It asks for a time that no execution outlives, so it may come as soon as one has died. When
+        nothing else goes on, it comes at last, also for what has no lock. One that comes earlier
+        for that would send one more delivery, and a scenario has those.
         """
-        if not state.is_quiet or not (swept := self._engine.sweep(state.items)).messages:
-            return
+        items = tuple(pair for pair in state.items if state.is_quiet or self._is_dead(state, pair))
+        swept = self._engine.sweep(items) if items else Swept((), ())
+        if swept.messages:
+            others = (pair for pair in state.items if pair not in items)
+            yield self._swept(state, Swept(tuple(sorted((*others, *swept.items))), swept.messages))
+        for pair in state.items if state.sweeps else ():
+            token = attribute(pair[1], "lock_token")
+            if attribute(pair[1], SINCE) and (not token or self._is_dead(state, pair)):
+                after = state.spend("sweeps")._replace(swept=(pair,))
+                yield f"a sweep reads {pair[0]}", after, None
+        for pair in state.swept:
+            known = state._replace(swept=())
+            yield self._swept(known, self._engine.hand_over(pair, state.items))
+
+    def _is_dead(self, state: State, pair: tuple[str, str]) -> bool:
+        """Tell whether a record has the lock of an execution that is dead."""
+        token = attribute(pair[1], "lock_token")
+        return token is not None and not any(run.owns(token) for run in state.runs)
+
+    def _swept(self, state: State, swept: Swept) -> Move:
         after, sent = state._replace(items=swept.items), list[str]()
-        for body in swept.messages:
-            if what := self._delivery(read(body)["event"]):
-                after = self._sent(after, Sent(is_retry=True, body=body), what)
+        for message in swept.messages:
+            if what := self._delivery(read(message)["event"]):
+                after = self._sent(after, message, what)
                 sent.append(str(what.event))
-        yield f"a sweep sends {', '.join(sent)}", after, None
+        return f"a sweep sends {', '.join(sent)}", after, None

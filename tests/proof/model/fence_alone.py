@@ -1,7 +1,7 @@
 """Searches the fence without a lock, as in examples/fence_alone: executions race for an output."""
 
-from inorder import PROJECT
-from inorder.model.policies import asl_file
+from inorder.model.policies import asl
+from tests.proof.changing import changed
 from tests.proof.model.engine import read
 from tests.proof.model.newest import Newest
 from tests.proof.model.scenario import scenarios
@@ -13,7 +13,7 @@ class FenceAlone(Newest):
     """The output of a key ends as its newest event's, although nothing keeps events apart."""
 
     holding = frozenset()  # there is no lock
-    definition = (PROJECT / asl_file("uncoordinated")).read_text().replace('"none"', '"newest"')
+    definition = changed(asl("uncoordinated"), '"none"', '"newest"')
 
     def key(self, event: int) -> str:  # noqa: ARG002
         return "b/k"

@@ -1,7 +1,8 @@
 """How an event comes back, as the functions `retry_events` and `heal_keys` decide it.
 
 Both take a time, and the search has none. So an event that is retried is as many seconds old as it
-has attempts, and a sweep comes two days after everything else.
+has attempts. A sweep may come whenever the search says that what it frees is dead, and finds that
+enough time has passed.
 """
 
 import json
@@ -19,7 +20,6 @@ from tests.proof.simulation.table import Table
 
 RETRIES = "retries"  # the URL of the retry queue
 SWEPT_AT = NOW + timedelta(days=2)
-PATIENCE = 3  # retries of an event that no retry helps
 
 Items = tuple[tuple[str, str], ...]
 
@@ -32,36 +32,60 @@ class Swept(NamedTuple):
 
 
 @cache
-def sweep(schedule: Code, items: Items) -> Swept:
+def sweep(code: Code, items: Items) -> Swept:
     """Sweep the records, as the handler does."""
-    table, module, sent = Table(Clock(seed=0)), schedule.run(), list[tuple[str, str]]()
-    table.items = {key: json.loads(item) for key, item in items}
-    sqs = SimpleNamespace(
-        send_message=lambda QueueUrl, MessageBody: sent.append((QueueUrl, MessageBody))  # noqa: N803
-    )
+    module, table, messages = code.run(), _table(items), list[str]()
     for record_id in module["oldest"](table, "", SWEPT_AT, 100):
-        key = module["read"](table, "", record_id, SWEPT_AT)
-        module["hand_over"](sqs, RETRIES, "", table, "", key, NOW, "")
-    texts = ((key, json.dumps(item, sort_keys=True)) for key, item in table.items.items())
-    return Swept(tuple(sorted(texts)), tuple(body for url, body in sent if url == RETRIES))
+        if key := module["read"](table, "", record_id, SWEPT_AT):
+            module["hand_over"](_sqs(messages), RETRIES, table, "", key, NOW, "")
+    return Swept(_items(table), tuple(messages))
 
 
-def retried(body: str, is_patient: bool) -> dict[str, Any] | None:
+@cache
+def hand_over(code: Code, record: tuple[str, str], items: Items) -> Swept:
+    """End a sweep that has read a record some time ago, of which there are others now."""
+    module, table, messages = code.run(), _table(items), list[str]()
+    if key := module["read"](_table((record,)), "", record[0], SWEPT_AT):
+        module["hand_over"](_sqs(messages), RETRIES, table, "", key, NOW, "")
+    return Swept(_items(table), tuple(messages))
+
+
+def _table(items: Items) -> Table:
+    table = Table(Clock(seed=0))
+    table.items = {key: json.loads(item) for key, item in items}
+    return table
+
+
+def _items(table: Table) -> Items:
+    return tuple(
+        sorted((key, json.dumps(item, sort_keys=True)) for key, item in table.items.items())
+    )
+
+
+def _sqs(messages: list[str]) -> SimpleNamespace:
+    """Make a client that keeps the messages to the retry queue."""
+
+    def send_message(QueueUrl: str, MessageBody: str) -> None:  # noqa: N803
+        messages.extend([MessageBody] if QueueUrl == RETRIES else [])
+
+    return SimpleNamespace(send_message=send_message)
+
+
+def retried(body: str) -> dict[str, Any] | None:
     """Give the input of the execution that a message of the retry queue leads to, unless it parks.
 
-    If retries go on for as long as it takes, they are not counted, so that a path on which it takes
-    for ever comes back to a state.
+    Retries go on for as long as it takes, and are not counted, so that a path on which it takes for
+    ever comes back to a state.
     """
     fault = Fault.read(Received("", body, sent=0))
     if fault is None:
         return None
     sent = float(fault.attempt)
     fault = Fault.read(Received("", body, sent))
-    patience = inf if is_patient else PATIENCE
-    decision = fault.decide(now=sent + 1_000_000, patience=patience) if fault else None
+    decision = fault.decide(now=sent + 1_000_000, patience=inf) if fault else None
     if not isinstance(decision, Start):
         return None
     made: dict[str, Any] = json.loads(decision.input)
     # No state reads this field, and states that are alike should be equal.
-    made["retry"] |= {"reasons": []} | ({"attempt": 1} if is_patient else {})
+    made["retry"] |= {"reasons": [], "attempt": 1}
     return made

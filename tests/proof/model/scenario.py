@@ -30,7 +30,6 @@ class Scenario:
 
     events: tuple[int, ...]  # delivered, in any order; a number that stands twice is a duplicate
     crashes: int = 0  # an execution dies
-    breaks: int = 0  # a lock is broken although its holder lives: a state takes longer than it may
     restarts: int = 0  # an execution is restarted
     faults: int = 0  # a service or the function fails, or an answer is lost
     refusals: int = 0  # a queue or the bus refuses a message
@@ -38,6 +37,7 @@ class Scenario:
     expiries: int = 0  # a record expires
     starts: int = 0  # an execution starts another one; later attempts to start one fail
     lates: int = 0  # a write to the table takes effect at any time after its timeout
+    sweeps: int = 0  # a sweep reads a record, and hands its event over at any time after that
     contents: str = ""  # uploads of different contents if empty
     versioned: bool = False  # whether the bucket is
     switched: int = 0  # before this happens, versioning is enabled or, if `versioned`, suspended
@@ -45,7 +45,6 @@ class Scenario:
     blind: bool = False  # a waiter's reads of the record may fail, as often as they like
     odd: bool = False  # a fault may also be an answer of the function outside its contract
     damaged: str = ""  # "detail.object.key" is absent from the events, or "detail.object.key=5"
-    item: str = ""  # the key's record that others left, as JSON without its ID
 
     def __str__(self) -> str:
         values = ((each, getattr(self, each.name)) for each in fields(self)[1:])
@@ -56,11 +55,6 @@ class Scenario:
     def valid(self) -> bool:
         """Whether the events have all required fields; a version is not required."""
         return not self.damaged or "version-id" in self.damaged
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether no event can claim the key: the record says DONE, but not of which event."""
-        return "DONE" in self.item
 
     @property
     def last(self) -> int:
@@ -136,7 +130,7 @@ class Scenario:
         return int(sequencer[-1])
 
     def key(self, event: int) -> str:
-        return f"b/k#{self.version(event)}" if self.is_named(event) else "b/k"
+        return f"b#{self.version(event)}/k" if self.is_named(event) else "b/k"
 
     def event(self, number: int) -> dict[str, Any]:
         same: dict[str, Any] = {"bucket": "b", "sequencer": self.sequencer(number)}
@@ -153,7 +147,7 @@ class Scenario:
 
 
 def scenarios(text: str) -> tuple[Scenario, ...]:
-    """Read scenarios, such as ``1 crashes=1, 11 12 A- Ab breaks=1 versioned``.
+    """Read scenarios, such as ``1 crashes=1, 11 12 A- Ab faults=1 versioned``.
 
     The first one has one event. The others have two deliveries, of one event (11) or of two (12),
     each with each of the contents (A- and Ab): these are five scenarios.

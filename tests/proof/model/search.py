@@ -16,6 +16,7 @@ from tests.proof.model.promise import Promise
 from tests.proof.model.state import State, renamed
 
 LONGEST = 400  # steps of a path; the shipped state machines need at most 300
+STUCK = "I7: from here, nothing leads to a state in which all is quiet and right"
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,10 @@ class Result:
 
 
 class Search:
-    """Searches breadth first for the shortest path to a violation, then for one without an end."""
+    """Searches breadth first for the shortest path to a violation.
+
+    Then it searches for a path without an end, and for a state from which there is no good end.
+    """
 
     def __init__(self, promise: Promise) -> None:
         self._explorer = Explorer(promise)
@@ -52,6 +56,7 @@ class Search:
         self._states = [first]
         self._came = [(0, "")]  # the state before, and what happened
         self._edges = array("L")  # pairs of states, one of which follows the other
+        self._may_repeat = bytearray()  # of each pair, whether the move may come back to a state
         self._transitions = self._depth = 0
 
     def run(self, limit: int) -> Result:
@@ -67,6 +72,8 @@ class Search:
             return self._result(at)
         if circle := self._circle():
             return self._result(circle[0], ENDLESS, *circle[1])
+        if (stuck := self._stuck()) is not None:
+            return self._result(stuck, STUCK)
         return self._result(0)
 
     def _visit(self, at: int) -> tuple[str, str] | None:
@@ -84,8 +91,8 @@ class Search:
                 self._came.append((at, label))
                 if wrong := self._explorer.judge(state):
                     return wrong, label
-            if not may_repeat(label):
-                self._edges.extend((at, number))
+            self._edges.extend((at, number))
+            self._may_repeat.append(may_repeat(label))
         here = self._states[at]
         if not moved and (here.runs or here.waiting):
             return "I5: nothing can go on", ""
@@ -100,8 +107,9 @@ class Search:
     def _circle(self) -> tuple[int, list[str]] | None:
         """Find a path that comes back to the state in which it begins, and its moves."""
         before = defaultdict[int, list[int]](list)
-        for at, to in zip(self._edges[::2], self._edges[1::2], strict=True):
-            before[to].append(at)
+        for at, to, is_left_out in self._pairs():
+            if not is_left_out:
+                before[to].append(at)
         try:
             TopologicalSorter(before).prepare()
         except CycleError as error:
@@ -115,6 +123,22 @@ class Search:
                 for at, to in pairwise(circle)
             ]
         return None
+
+    def _stuck(self) -> int | None:
+        """Find the nearest state from which no good one can be reached."""
+        before = defaultdict[int, list[int]](list)
+        for at, to, _ in self._pairs():
+            before[to].append(at)
+        todo = [at for at, state in enumerate(self._states) if self._explorer.is_good(state)]
+        ends_well = {*todo}
+        while todo:
+            new = {*before[todo.pop()]} - ends_well
+            ends_well |= new
+            todo.extend(new)
+        return next((at for at in range(len(self._states)) if at not in ends_well), None)
+
+    def _pairs(self) -> Iterator[tuple[int, int, int]]:
+        return zip(self._edges[::2], self._edges[1::2], self._may_repeat, strict=True)
 
     def _result(self, at: int, problem: str | None = None, *labels: str) -> Result:
         trace = [*reversed(labels)]
@@ -130,9 +154,10 @@ def may_repeat(label: str) -> bool:
     """Tell whether a move may come back to a state.
 
     Polls are counted, so waiting ends, but here one count stands for many; and what may be
-    unreadable as often as it likes may be so for ever.
+    unreadable as often as it likes may be so for ever. An event that has waited in vain is retried,
+    as often as it takes until a sweep frees a dead execution's lock: `STUCK` says if none does.
     """
-    return ": later " in label or " cannot read" in label
+    return any(each in label for each in (": later ", ": for the last time ", " cannot read"))
 
 
 def search(promise: Promise, limit: int) -> Result:

@@ -38,21 +38,17 @@ class Run(NamedTuple):
     data: str
     answers: tuple[S3Answer, ...] = ()  # what its function has received from S3 so far
     tried: tuple[int, ...] = ()  # the retriers of the state that it has used
-    locked: str | None = None  # the lock that it has seen at its first poll and at each since
-    in_line: bool = False  # its event has waited for its turn since the key was last claimed
     done: int = NOTHING  # the most that it has done
-    held: float = 0  # the most seconds for which it has had its lock on entering its state
-    watched: float = 0  # the fewest seconds for which it has watched a lock
+    refused: int = 0  # how often its event could not be sent
     waited: bool = False  # it has waited, in a scenario in which that makes a difference
-    later: tuple[Arrival, ...] = ()  # what it has sent with a delay: it comes when the run is over
 
     @property
     def token(self) -> str:
         return f"token of {self.execution}, run {self.number}"
 
     def owns(self, token: str | None) -> bool:
-        """Tell whether a lock is this run's; a renewed token begins with the first one."""
-        return token is not None and token.startswith(self.token)
+        """Tell whether a lock is this run's."""
+        return token == self.token
 
 
 class Orphan(NamedTuple):
@@ -89,7 +85,6 @@ class State(NamedTuple):
     waiting: tuple[Arrival, ...]  # what will be delivered
     items: tuple[tuple[str, str], ...]
     crashes: int
-    breaks: int
     restarts: int
     faults: int
     refusals: int
@@ -97,6 +92,7 @@ class State(NamedTuple):
     expiries: int
     starts: int
     lates: int
+    sweeps: int
     transient: tuple[str, ...]
     happened: int = 0  # how much of the object's history has happened
     outputs: tuple[tuple[str, Stored], ...] = ()
@@ -104,11 +100,10 @@ class State(NamedTuple):
     runs: tuple[Run, ...] = ()
     orphans: tuple[Orphan, ...] = ()
     late: tuple[Run, ...] = ()  # writes that will take effect, as the run that made each was before
+    swept: tuple[tuple[str, str], ...] = ()  # a record that a sweep has read, and will hand over
     # What may be restarted: name, delivery, number of runs.
     known: tuple[tuple[str, Arrival, int], ...] = ()
     # What the promise refers to:
-    # - what was removed although its execution lived and worked: a lock's token, or "waiter"
-    broken: frozenset[str] = frozenset()
     # - events whose work is marked as done, or that the outputs have shown at some time
     done: frozenset[int] = frozenset()
     effective: frozenset[int] = frozenset()
@@ -125,10 +120,6 @@ class State(NamedTuple):
 
     def spend(self, budget: str) -> State:
         return self._replace(**{budget: getattr(self, budget) - 1})
-
-    def after(self, run: Run) -> State:
-        """Deliver what a run has sent with a delay, once the run is over."""
-        return self._replace(waiting=tuple(sorted((*self.waiting, *run.later))))
 
     def without(self, run: Run) -> State:
         return self._replace(runs=less(self.runs, run))
@@ -170,7 +161,7 @@ def free_name(state: State, event: int) -> str | None:
 
     It is None if there are more than a search of anything right has.
     """
-    referring = (state.items, state.runs, state.broken, state.known, state.late)
+    referring = (state.items, state.swept, state.runs, state.known, state.late)
     known = set(_NAME.findall(repr(referring)))
     names = (f"{event}{letter}" for letter in ascii_lowercase)
     return next((name for name in names if name not in known), None)
@@ -178,21 +169,21 @@ def free_name(state: State, event: int) -> str | None:
 
 def renamed(state: State) -> State:
     """Name the executions of each event in the order of what they do."""
-    named = (state.items, state.runs, state.late, state.known, state.broken)
+    named = (state.items, state.swept, state.runs, state.late, state.known)
     new = _renamed(*named)
-    fields = ("items", "runs", "late", "known", "broken")
+    fields = ("items", "swept", "runs", "late", "known")
     return state if new == named else state._replace(**dict(zip(fields, new, strict=True)))
 
 
 @functools.lru_cache(maxsize=100_000)
 def _renamed(
     items: tuple[tuple[str, str], ...],
+    swept: tuple[tuple[str, str], ...],
     runs: tuple[Run, ...],
     late: tuple[Run, ...],
     known: tuple[Any, ...],
-    broken: frozenset[str],
 ) -> tuple[Any, ...]:
-    kept = _all_names(item for _, item in items)
+    kept = _all_names(item for _, item in (*items, *swept))
     used = kept | {run.execution for run in (*runs, *late)} | {name for name, *_ in known}
     does: dict[str, list[Any]] = {name: [] for name in used}
     for run in (*runs, *late):
@@ -202,24 +193,22 @@ def _renamed(
     for name in sorted(used, key=lambda each: (each not in kept, does[each], each)):
         new[name] = f"{name[0]}{ascii_lowercase[letters[name[0]]]}"
         letters[name[0]] += 1
-    texts = (text for run in (*runs, *late) for text in (run.data, run.locked or ""))
-    others = _all_names((*texts, *broken))
+    others = _all_names(run.data for run in (*runs, *late))
     if others <= used and all(name == other for name, other in new.items()):
-        return items, runs, late, known, broken
+        return items, swept, runs, late, known
 
     def rename(text: str) -> str:
         return _NAME.sub(lambda found: new.get(found[0], _GONE), text)
 
     def rename_run(run: Run) -> Run:
-        locked = run.locked and rename(run.locked)
-        return run._replace(execution=new[run.execution], data=rename(run.data), locked=locked)
+        return run._replace(execution=new[run.execution], data=rename(run.data))
 
     return (
         tuple((key, rename(item)) for key, item in items),
+        tuple((key, rename(item)) for key, item in swept),
         tuple(sorted(map(rename_run, runs), key=lambda run: run[:2])),
         tuple(sorted(map(rename_run, late))),
         tuple(sorted((new[name], what, number) for name, what, number in known)),
-        frozenset(map(rename, broken)),
     )
 
 
@@ -235,7 +224,7 @@ def _names(text: str) -> frozenset[str]:
 @functools.lru_cache(maxsize=100_000)
 def _masked(run: Run) -> tuple[Any, ...]:
     """Tell what a run does, without its name."""
-    data, locked = (text.replace(run.execution, "") for text in (run.data, run.locked or ""))
+    data = run.data.replace(run.execution, "")
     answers = tuple(map(repr, run.answers))
-    does = run._replace(execution="", data=data, locked=locked, answers=())
-    return (run.state, data, run.more, run.number, locked, answers, *does)
+    does = run._replace(execution="", data=data, answers=())
+    return (run.state, data, run.more, run.number, answers, *does)

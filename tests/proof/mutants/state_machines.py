@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
-from inorder import PROJECT, local_aws
+from inorder import local_aws
 from inorder.model import policies
 from tests.proof.mutants.harness import UNCHANGED, Mutant
 from tests.proof.mutants.mutation import is_refused, mutants_of
@@ -25,25 +25,25 @@ WAIT_SCALE = 0.2
 
 
 def mutants(policy: str) -> Iterator[Mutant]:
-    definition = (PROJECT / policies.asl_file(policy)).read_text(encoding="utf-8")
+    definition = policies.asl(policy)
     yield Mutant(UNCHANGED, f"{policy}:", partial(_install, policy, definition))
     for state, change, broken in mutants_of(definition):
         yield Mutant(f"{state} {change}", f"{policy}:{state}", partial(_install, policy, broken))
 
 
-_FILES: dict[str, str] = {}  # the policies whose file is another one
-_asl_file = policies.asl_file
+_TEXTS: dict[str, str] = {}  # the policies whose ASL is another one
+_asl = policies.asl
 
 
 @contextmanager
 def prepared() -> Iterator[None]:
-    """Let all tests use one local AWS, and read the files of `_FILES`."""
+    """Let all tests use one local AWS, and read the texts of `_TEXTS`."""
     with (
         tempfile.TemporaryDirectory(prefix="inorder-mutants-") as folder,
         local_aws.start(Path(folder), wait_scale=WAIT_SCALE) as local,
         # Each process has connections of its own.
         patch.object(local_aws, "start", lambda *_, **__: nullcontext(replace(local))),
-        patch.object(policies, "asl_file", lambda name: _FILES.get(name) or _asl_file(name)),
+        patch.object(policies, "asl", lambda name, *_: _TEXTS.get(name) or _asl(name)),
         patch.object(InProcess, "wait_scale", WAIT_SCALE),
     ):
         yield
@@ -51,7 +51,5 @@ def prepared() -> Iterator[None]:
 
 def _install(policy: str, text: str) -> str:
     """Let all that is imported later read another file; tell whether `inorder check` finds it."""
-    file = Path(tempfile.mkdtemp(prefix="inorder-mutant-"), Path(_asl_file(policy)).name)
-    file.write_text(text, encoding="utf-8")
-    _FILES[policy] = str(file)
+    _TEXTS[policy] = text
     return "inorder check" if is_refused(text) else ""

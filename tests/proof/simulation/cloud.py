@@ -11,9 +11,9 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from inorder import PROJECT
 from inorder.model.outcomes import FINISHED
-from inorder.model.policies import asl_file
+from inorder.model.policies import definition
+from inorder_fence.records import object_key_of
 from inorder_fence.stuck import SINCE
 from tests.proof.simulation.clock import EPOCH, Clock, Outage, Steps
 from tests.proof.simulation.function import Function, Limit, Objects, load
@@ -46,6 +46,9 @@ class Settings:
     seconds: float = 0.5
     # Whether the retries' function has to get along with that concurrency too.
     shares_concurrency: bool = False
+    timeout: float = RESOURCES["InvertImageFunction"]["Timeout"]
+    # Whether each upload is a version; every-version is for such a bucket only.
+    versioned: bool | None = None
     retry_hours: float = DEFAULTS["RetryHours"]
     outages: Iterable[Outage] = ()
     dies: Dies = lambda _, __: False  # tells whether an execution dies when it enters a state
@@ -54,6 +57,10 @@ class Settings:
     twice: float = 0  # the share of the messages that SQS delivers twice
     maximum_concurrency: int = CONSUMER["ScalingConfig"]["MaximumConcurrency"]
     seed: int = 1
+
+    @property
+    def is_versioned(self) -> bool:
+        return self.policy == "every-version" if self.versioned is None else self.versioned
 
 
 class Cloud:
@@ -72,6 +79,9 @@ class Cloud:
         # When an event arrived, and when it was finished, by sequencer.
         self.arrived: dict[str, float] = {}
         self.finished: dict[str, float] = {}
+        # Whose function may work, and the keys of which two did so at once.
+        self._working: dict[str, str] = {}
+        self.shared_keys: set[str] = set()
         self._numbers = count(1)
         self._limit = Limit(settings.concurrency)
         self._function = self._make_function()
@@ -80,8 +90,7 @@ class Cloud:
 
     def switch(self, policy: str) -> None:
         """Let executions that start from now on have this policy."""
-        definition = (PROJECT / asl_file(policy)).read_text(encoding="utf-8")
-        self.machine = Machine(json.loads(definition), policy)
+        self.machine = Machine(definition(policy), policy)
 
     # What arrives
 
@@ -94,10 +103,11 @@ class Cloud:
         """
         sequencer = f"{next(self._numbers):018X}"
         etag = etag or f"etag-{sequencer}"
-        event = created(key, sequencer=sequencer, etag=etag)
+        version = sequencer if self.settings.is_versioned else None
+        event = created(key, sequencer=sequencer, etag=etag, version_id=version)
 
         def arrive() -> None:
-            self.objects.sources[key] = etag
+            self.objects.upload(key, etag, version)
             self.arrived[sequencer] = self.clock.now
             for number in range(deliveries):
                 self.bus.deliver("states", lambda: self.start(event), 2 * number)
@@ -117,6 +127,7 @@ class Cloud:
         yield self.clock.env.timeout(execution.started - self.clock.env.now)
         execution.outcome = yield from self.machine.run(execution, self)
         execution.ended = self.clock.now
+        self._working.pop(execution.id, None)
         self.running -= 1
         if execution.outcome in FINISHED:
             self.finished.setdefault(sequencer_of(execution.input), execution.ended)
@@ -136,6 +147,12 @@ class Cloud:
         return self.clock.request(service, lambda: action(parameters) or {}, seconds)
 
     def dies(self, execution: Execution, state: str) -> bool:
+        self._working.pop(execution.id, None)
+        if state == "Invert Image":
+            record = str(object_key_of(execution.input))
+            if record in self._working.values():
+                self.shared_keys.add(record)
+            self._working[execution.id] = record
         return self.settings.dies(execution, state)
 
     def _send(self, parameters: Json) -> None:
@@ -169,8 +186,8 @@ class Cloud:
             answer: Json = fence.answer(payload, days)
             return answer
 
-        timeout = RESOURCES["InvertImageFunction"]["Timeout"]
-        return Function(clock, answer_or_fail, self.settings.seconds, timeout, self._limit)
+        settings = self.settings
+        return Function(clock, answer_or_fail, settings.seconds, settings.timeout, self._limit)
 
     def _start_retries(self) -> None:
         settings, messages = self.settings, dict[str, QueuedMessage]()
@@ -239,7 +256,7 @@ class Cloud:
         )
         handle = inspect.unwrap(function.handler)
         while True:
-            yield clock.env.timeout(60 * float(DEFAULTS["HealMinutes"]))
+            yield clock.env.timeout(60)
             if clock.trouble("lambda"):
                 continue  # it begins within a minute, or not at all
             clock.elapsed = 0.0

@@ -105,9 +105,23 @@ class Objects:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.sources: dict[str, str] = {}  # their ETags, by key
-        self.outputs: dict[str, str] = {}  # their ETags, which are their sequencers
-        self.written: Counter[tuple[str, str]] = Counter()  # how often, by key and sequencer
+        # Their ETags, by key and version, of which the last one is current.
+        self._sources: dict[str, dict[str | None, str]] = {}
+        # Their ETags, which are the sequencers of the uploads that they were made from.
+        self.outputs: dict[str, str] = {}
+        self._metadata: dict[str, Json] = {}
+        self.written: Counter[tuple[str, str]] = Counter()  # how often, by key and ETag
+
+    def upload(self, key: str, etag: str, version: str | None = None) -> None:
+        self._sources.setdefault(key, {})[version] = etag
+
+    def _source(self, key: str, version: str | None) -> Json:
+        """Find a source: its current version, unless another one is named."""
+        versions = self._sources.get(key, {})
+        found = next(reversed(versions), None) if version in {None, "null"} else version
+        if found not in versions:
+            raise client_error("404", 404)
+        return {"ETag": versions[found]} | ({"VersionId": found} if found else {})
 
     def _call(self, action: Callable[[], Json]) -> Json:
         before = self._clock.elapsed
@@ -115,20 +129,28 @@ class Objects:
         self._clock.elapsed = before  # what it takes usually is a part of the function's seconds
         return answer
 
-    def head_object(self, Bucket: str, Key: str, **_: str) -> Json:  # noqa: N803
+    def head_object(self, Bucket: str, Key: str, VersionId: str | None = None) -> Json:  # noqa: N803
         def head() -> Json:
-            found = (self.outputs if Bucket == "output" else self.sources).get(Key)
-            if found is None:
+            if Bucket != "output":
+                return self._source(Key, VersionId) | {"Metadata": {}}
+            if Key not in self.outputs:
                 raise client_error("404", 404)
-            return {"ETag": found, "Metadata": {"sequencer": found} if Bucket == "output" else {}}
+            return {"ETag": self.outputs[Key], "Metadata": self._metadata[Key]}
 
         return self._call(head)
 
-    def get_object(self, Key: str, IfMatch: str = "", **_: str) -> Json:  # noqa: N803
+    def get_object(
+        self,
+        Key: str,  # noqa: N803
+        IfMatch: str = "",  # noqa: N803
+        VersionId: str | None = None,  # noqa: N803
+        **_: str,
+    ) -> Json:
         def get() -> Json:
-            if IfMatch and self.sources[Key] != IfMatch.strip('"'):
+            source = self._source(Key, VersionId)
+            if IfMatch and source["ETag"] != IfMatch.strip('"'):
                 raise client_error("PreconditionFailed", 412)
-            return {"Body": BytesIO(b""), "ContentLength": 0}
+            return source | {"Body": BytesIO(b""), "ContentLength": 0}
 
         return self._call(get)
 
@@ -137,8 +159,10 @@ class Objects:
             is_fenced = {"IfMatch", "IfNoneMatch"} & condition.keys()
             if is_fenced and self.outputs.get(Key) != condition.get("IfMatch"):
                 raise client_error("PreconditionFailed", 412)
-            self.outputs[Key] = Metadata["sequencer"]
-            self.written[Key, Metadata["sequencer"]] += 1
+            # Under latest-wins, the event of an older version may make the output of a newer one.
+            source: str = Metadata.get("source-version-id") or Metadata["sequencer"]
+            self.outputs[Key], self._metadata[Key] = source, Metadata
+            self.written[Key, source] += 1
             return {"ETag": self.outputs[Key]}
 
         return self._call(put)

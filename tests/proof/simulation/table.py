@@ -12,6 +12,10 @@ from typing import Any
 from inorder_fence.stuck import INDEX, SINCE
 from tests.proof.simulation.clock import Clock, ServiceError
 
+# Of records in one partition, so of one record, in a second. A refused write costs a unit, too.
+# https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html
+WRITES_A_SECOND = 1_000
+THROTTLED = "DynamoDB.ProvisionedThroughputExceededException"
 Json = dict[str, Any]
 Names = tuple[tuple[str, str], ...]
 
@@ -39,6 +43,7 @@ class Table:
         self._clock = clock
         self.exceptions = SimpleNamespace(ConditionalCheckFailedException=ServiceError)
         self.items: dict[str, Json] = {}
+        self._written: dict[str, tuple[int, int]] = {}  # the last second, and the writes in it
 
     # For a state machine
 
@@ -73,6 +78,13 @@ class Table:
         return {"Item": _projected(item, wanted)} if item else {}
 
     def _check(self, request: Json, key: str) -> None:
+        now = int(self._clock.now)
+        second, writes = self._written.get(key, (now, 0))
+        writes = writes if second == now else 0
+        if writes >= WRITES_A_SECOND:
+            self._clock.count("throttled writes")
+            raise ServiceError(THROTTLED)
+        self._written[key] = now, writes + 1
         if text := request.get("ConditionExpression"):
             holds = _condition(text, _names(request))
             if not holds(self.items.get(key, {}), request.get(_VALUES, {})):

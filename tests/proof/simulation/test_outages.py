@@ -14,7 +14,6 @@ from tests.proof.simulation.conftest import (
     DAY,
     POLICIES,
     assert_promise,
-    upload,
     uploaded_at_once,
     uploaded_meanwhile,
 )
@@ -31,14 +30,12 @@ def outages(services: tuple[str, ...], kind: Kind) -> list[Outage]:
 
 
 @pytest.mark.parametrize(("services", "kind"), OUTAGES)
-@pytest.mark.parametrize("policy", POLICIES)
 def test_after_an_outage_all_is_right_without_a_command(
-    policy: str, services: tuple[str, ...], kind: Kind
+    services: tuple[str, ...], kind: Kind
 ) -> None:
-    settings = Settings(policy, concurrency=10, outages=outages(services, kind))
+    settings = Settings(concurrency=10, outages=outages(services, kind))
     cloud = uploaded_meanwhile(settings, until=END + 60)
-    # If the function's answer is lost, its output is there, and the next event replaces it.
-    assert_promise(cloud, first_wins_twice="lambda" in services and kind == "lost answers")
+    assert_promise(cloud)
     is_retried = services != ("sqs",)
     assert any(each.outcome == "Retrying" for each in cloud.executions) == is_retried
     assert bool(cloud.clock.total("by EventBridge")) == (is_retried and "sqs" in services)
@@ -59,9 +56,7 @@ def test_if_an_event_cannot_be_sent_anywhere_the_schedule_finds_it(policy: str) 
     settings = Settings(
         policy, concurrency=10, outages=outages(("lambda", "sqs", "events"), "errors")
     )
-    # Under first-wins, only the log has the event of an execution that waits for another's lock.
-    keys = 1_000_000 if policy == "first-wins" else 20
-    cloud = uploaded_meanwhile(settings, END + 60, keys)
+    cloud = uploaded_meanwhile(settings, END + 60, keys=20)
     assert_promise(cloud, may_drop=True)
     assert any(each.outcome == "NotParked" for each in cloud.executions)
 
@@ -100,7 +95,6 @@ def test_without_retry_hours_the_first_fault_parks_an_event(policy: str) -> None
     ("policy", "outcome"),
     [
         ("latest-wins", "Superseded"),
-        ("first-wins", "Duplicate"),
         ("every-version", "Processed"),
     ],
 )
@@ -108,7 +102,7 @@ def test_an_event_that_waits_for_its_retry_delays_no_newer_event_of_its_key(
     policy: str, outcome: str
 ) -> None:
     cloud = Cloud(Settings(policy, outages=[Outage("lambda", 0, BEGIN)]))
-    older, newer = (upload(cloud, "0.png", after) for after in (0, BEGIN + 1))
+    older, newer = (cloud.upload("0.png", after) for after in (0, BEGIN + 1))
     cloud.run_until_quiet(DAY)
     assert cloud.finished[newer] < BEGIN + 2 < cloud.finished[older]
     assert cloud.executions[-1].input["detail"]["object"]["sequencer"] == older
@@ -122,7 +116,7 @@ def test_an_outage_that_outlasts_the_patience_parks_the_events_with_their_reason
 ) -> None:
     cloud = Cloud(Settings(retry_hours=hours, outages=[Outage("s3", 0, 3 * DAY)]))
     for number in range(10):
-        upload(cloud, f"{number}.png")
+        cloud.upload(f"{number}.png")
     cloud.run_until_quiet(3 * DAY)
     assert len(cloud.parked) == 10
     for parked in cloud.parked:

@@ -17,15 +17,15 @@ from tests.proof.simulation.cloud import (
     Cloud,
     Settings,
 )
-from tests.proof.simulation.conftest import DAY, POLICIES, assert_promise, upload, uploaded_at_once
+from tests.proof.simulation.conftest import DAY, POLICIES, assert_promise, uploaded_at_once
 from tests.proof.simulation.machine import Execution
 
 BEGIN, END = 60.0, 360.0
 # In a second.
 RETRIES = Settings.maximum_concurrency * CONSUMER["BatchSize"] / CONSUMER_SECONDS
 # What an execution that waits for nobody asks a service for at most: the attempts of Invert Image,
-# twice, and the attempts of Claim Key, Renew Lock, Release Lock and Release Failed Key.
-CALLS = {"lambda": 34, "dynamodb": 10}
+# and those of Claim Key, Record Newest Event, Release Lock and Release Lock Only.
+CALLS = {"lambda": 17, "dynamodb": 14}
 EVENTS = 1_000
 OUTAGES: list[tuple[str, Kind]] = [
     ("lambda+sqs", "errors"),
@@ -40,7 +40,7 @@ def test_a_thousand_events_that_wait_do_not_come_all_at_once(services: str, kind
     outages = [Outage(service, BEGIN, END, kind) for service in services.split("+")]
     cloud = Cloud(Settings(outages=outages))
     for number in range(EVENTS):
-        upload(cloud, f"{number}.png", BEGIN + number / arrivals)
+        cloud.upload(f"{number}.png", BEGIN + number / arrivals)
     cloud.run_until_quiet(DAY)
     assert_promise(cloud)
     peak = cloud.clock.peak
@@ -60,7 +60,7 @@ def invocations(executions: int | None = None) -> int:
         while passed < DAY:  # with the shortest delays
             passed += min(FIRST_SECONDS * GROWTH ** (executions - 1), LONGEST_SECONDS) / 2
             executions += 1
-    return executions * 2
+    return executions
 
 
 def test_the_document_says_what_an_upload_can_cost() -> None:
@@ -88,8 +88,8 @@ def test_an_event_that_ends_its_function_is_parked_after_a_few_invocations(
     policy: str, error: str
 ) -> None:
     cloud = Cloud(Settings(policy, poison={"poison.png": ServiceError(error)}))
-    upload(cloud, "poison.png")
-    upload(cloud, "0.png")
+    cloud.upload("poison.png")
+    cloud.upload("0.png")
     cloud.run_until_quiet(DAY)
     [parked] = cloud.parked
     executions = 1 + RETRIES_AT_MOST[error]
@@ -108,7 +108,7 @@ def test_an_event_that_always_fails_is_parked_once_after_a_day_however_often_it_
     error = ValueError("This object always fails.")
     cloud = Cloud(Settings(policy, poison={"poison.png": error}, twice=twice))
     cloud.upload("poison.png", deliveries=deliveries)
-    upload(cloud, "0.png")
+    cloud.upload("0.png")
     cloud.run_until_quiet(2 * DAY)
     [parked] = cloud.parked
     reason = parked["reason"]
@@ -126,14 +126,14 @@ def test_an_event_that_always_fails_is_parked_once_after_a_day_however_often_it_
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_an_event_whose_executions_always_die_is_started_eight_times_and_then_parked(
+def test_an_event_whose_executions_always_die_is_started_again_40_times_and_then_parked(
     policy: str,
 ) -> None:
     cloud = Cloud(Settings(policy, dies=lambda _, state: state == "Invert Image"))
-    upload(cloud, "0.png")
+    cloud.upload("0.png")
     cloud.run_until_quiet(7 * DAY)
     attempts = [each.input.get("retry", {"attempt": 0})["attempt"] for each in cloud.executions]
-    assert attempts == list(range(9))
+    assert attempts == list(range(41))
     [parked] = cloud.parked
     assert parked["reason"]["Error"] == "ExecutionDied"
 
@@ -147,8 +147,11 @@ def test_keys_whose_executions_have_died_are_started_as_fast_as_retries_and_the_
     cloud = uploaded_at_once(Settings(dies=dies), keys=1200)
     assert_promise(cloud)
     restarted = [each.started for each in cloud.executions if "retry" in each.input]
-    first, second = Counter(int(each // 900) for each in restarted).values()
-    assert (first + second, first > 800) == (1200, True)  # as many as a sweep can in its time
+    each_sweep = [*Counter(int(each // 60) for each in restarted).values()]
+    assert (sum(each_sweep), each_sweep[0] > 400) == (
+        1200,
+        True,
+    )  # as many as a sweep can in its time
     assert cloud.clock.peak("starts", 60) <= RETRIES
 
 
@@ -162,4 +165,6 @@ def test_no_event_is_started_after_it_was_processed(policy: str, service: str) -
     for each in cloud.executions:
         is_waiters = "waited for the key's lock" in str(each.input.get("retry"))  # a duplicate
         finished = cloud.finished[each.input["detail"]["object"]["sequencer"]]
-        assert each.started < finished or is_waiters
+        # Without the table, no stream says that the event is retried: a sweep hands it over, too.
+        is_swept = service == "dynamodb" and each.outcome == "Duplicate"
+        assert each.started < finished or is_waiters or is_swept

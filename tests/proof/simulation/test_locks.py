@@ -1,0 +1,52 @@
+"""A key whose lock is wanted: hot keys, long work, and that no two executions work at once."""
+
+import pytest
+
+from inorder.model.outcomes import FINISHED, RETRYING
+from tests.proof.simulation.cloud import Cloud, Settings
+from tests.proof.simulation.conftest import (
+    DAY,
+    assert_promise,
+    hot_key_whose_holder_dies,
+    long_work,
+)
+from tests.proof.simulation.table import WRITES_A_SECOND
+
+
+@pytest.mark.parametrize(("overwrites", "work"), [(500, 0.3), (500, 3), (1_000, 0.3)])
+def test_a_key_that_is_overwritten_as_often_as_its_partition_takes_or_more_ends_right(
+    overwrites: int, work: float
+) -> None:
+    """Each overwrite tries to claim the key, and records itself: two writes."""
+    cloud, seconds = Cloud(Settings(seconds=work)), 3
+    for number in range(overwrites * seconds):
+        newest = cloud.upload("0.png", number / overwrites)
+    cloud.run_until_quiet(DAY)
+    is_refused = cloud.clock.total("throttled writes") > overwrites
+    assert is_refused == (2 * overwrites > WRITES_A_SECOND)
+    assert_promise(cloud)
+    assert cloud.finished[newest] - cloud.arrived[newest] < work + 2
+
+
+@pytest.mark.parametrize("gap", [10, 30, 100])
+def test_a_dead_holders_key_goes_on_within_eight_minutes_however_often_events_come(
+    gap: float,
+) -> None:
+    cloud, seconds = hot_key_whose_holder_dies(gap)
+    assert_promise(cloud, may_drop=True)
+    assert 300 < seconds < 480
+
+
+@pytest.mark.parametrize("seconds", [15, 60, 110])
+def test_no_holder_loses_its_lock_however_long_it_works(seconds: float) -> None:
+    cloud = long_work(seconds)
+    assert_promise(cloud)
+    assert {each.outcome for each in cloud.executions} <= {*FINISHED, RETRYING}
+    assert cloud.clock.total("invocations") <= len(cloud.arrived)
+    retries = [each.input["retry"] for each in cloud.executions if "retry" in each.input]
+    errors = {reason.partition(":")[0] for each in retries for reason in each["reasons"]}
+    assert errors == {"KeyLocked"}  # waiters have less patience than a holder may need
+
+
+def test_without_retry_hours_no_event_that_waits_for_long_work_is_parked() -> None:
+    assert_promise(long_work(110, retry_hours=0))
