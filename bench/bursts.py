@@ -1,61 +1,133 @@
 """Simulates bursts, and prints what they take: `make bench-bursts`."""
 
 import gc
+import json
+import math
 import sys
 import time
+from typing import NamedTuple
 
-from tests.proof.simulation.cloud import Cloud, Settings
+from inorder.cost import STEP_MS, prices
+from inorder.model.policies import policy
+from tests.proof.simulation.cloud import CONSUMER_SECONDS, RESOURCES, Cloud, Settings
+from tests.support.events import created
+from tests.support.log_size import size_of
 
 # Express bills memory in steps of 64 MB, of which such an execution needs one.
 # https://docs.aws.amazon.com/step-functions/latest/dg/sfn-pricing.html
 EXPRESS_GB = 64 / 1024
+REQUESTS_OF_MESSAGE = 3  # it is sent, received and deleted
+INDEX_WRITES = 2  # an execution that claims the key sets its entry, and removes it or sets it again
+
+
+class Burst(NamedTuple):
+    """Uploads of different keys at once, and the function that has to process them."""
+
+    uploads: int
+    concurrency: int
+    seconds: float
+
+    @property
+    def ideal(self) -> float:
+        """The seconds that the function needs at least."""
+        return math.ceil(self.uploads / self.concurrency) * self.seconds
+
+
+SMALL = [Burst(20, 10, 0.5), Burst(100, 10, 0.5), Burst(300, 10, 0.5)]
 BURSTS = [
-    (1_000, 10, 0.5),
-    (1_000, 100, 1.0),
-    (10_000, 100, 1.0),
-    (10_000, 1_000, 1.0),
-    (100_000, 1_000, 1.0),
+    Burst(1_000, 10, 0.5),
+    Burst(1_000, 100, 1.0),
+    Burst(10_000, 100, 1.0),
+    Burst(10_000, 1_000, 1.0),
+    Burst(100_000, 1_000, 1.0),
 ]
 HEADER = (
-    "| uploads | function | makespan / ideal | parked | executions | invocations | refusals"
-    " | table calls an event | Express GB-s, of which waste | seconds to simulate |"
+    "| uploads | function | makespan / least | parked | executions | invocations | refusals"
+    " | table calls an event | Express s, of which waste | dollars a million at ALL | at ERROR"
+    " | seconds to simulate |"
 )
 
 
-def simulate(uploads: int, settings: Settings) -> Cloud:
+def simulate(burst: Burst, policy: str = "latest-wins") -> Cloud:
     """Upload objects of different keys at once, and wait until all is quiet."""
-    cloud = Cloud(settings)
-    for number in range(uploads):
+    cloud = Cloud(Settings(policy, burst.concurrency, burst.seconds))
+    for number in range(burst.uploads):
         cloud.upload(f"{number}.png")
     while not cloud.is_quiet():
         cloud.clock.env.run(until=cloud.clock.now + 1)
     return cloud
 
 
-def row(uploads: int, cloud: Cloud, seconds: float) -> str:
-    """Describe a burst in a row of a table."""
-    settings = cloud.settings
-    ideal = uploads * settings.seconds / settings.concurrency  # that the function needs at least
-    spent = sum((each.ended or 0) - each.started for each in cloud.executions) * EXPRESS_GB
-    needed = uploads * (settings.seconds + 0.04) * EXPRESS_GB  # with three calls besides
-    return (
-        f"| {uploads:,} | {settings.concurrency:,} at once, {settings.seconds:g} s"
-        f" | {cloud.makespan:.0f} s / {ideal:.0f} s = {cloud.makespan / ideal:.2f}"
-        f" | {len(cloud.parked)} | {len(cloud.executions):,}"
-        f" | {cloud.clock.total('invocations'):,} | {cloud.clock.total('refusals'):,}"
-        f" | {cloud.clock.total('dynamodb') / uploads:.1f}"
-        f" | {spent:,.0f}, {spent - needed:,.0f} | {seconds:.0f} |"
+def express_seconds(cloud: Cloud) -> float:
+    """Add up what Express bills: the executions' durations, each rounded up."""
+    steps = (
+        math.ceil(1000 * ((each.ended or 0) - each.started) / STEP_MS) for each in cloud.executions
     )
+    return sum(steps) * STEP_MS / 1000
+
+
+def dollars(cloud: Cloud, log_level: str) -> float:
+    """Price a burst, without the function's own work, which is the same however it is reached."""
+    total = cloud.clock.total
+    memory = RESOURCES["RetryEventsFunction"]["MemorySize"] / 1024
+    log = total("refusals") * _bytes_of_refusal(log_level)
+    if log_level == "ALL":
+        log += 1000 * policy(cloud.settings.policy).log.uncontended * len(cloud.executions)
+    quantities = {
+        "express_requests": len(cloud.executions),
+        "express_gb_seconds": express_seconds(cloud) * EXPRESS_GB,
+        "dynamodb_writes": total("writes") + INDEX_WRITES * len(cloud.executions),
+        "dynamodb_reads": total("reads"),
+        "sqs_requests": REQUESTS_OF_MESSAGE * total("sqs"),
+        "lambda_requests": total("retry batches"),
+        "lambda_gb_seconds": total("retry batches") * memory * CONSUMER_SECONDS,
+        "log_gb": log / 1e9,
+    }
+    return sum(prices()[name].dollars(quantity) for name, quantity in quantities.items())
+
+
+def _bytes_of_refusal(log_level: str) -> int:
+    """Give the size of the entries of an attempt that was throttled; at ERROR, of its failure."""
+    named = {"resourceType": "lambda", "resource": "invoke"}
+    failed = {"error": "Lambda.TooManyRequestsException", "cause": "Rate Exceeded. " + "x" * 200}
+    size = size_of("TaskFailed", named | failed)
+    if log_level == "ALL":
+        payload = {"event": created("k" * 50), "execution": "x" * 200, "fence": "newest"}
+        parameters = {"parameters": json.dumps({"FunctionName": "x" * 80, "Payload": payload})}
+        size += size_of("TaskScheduled", named | parameters) + size_of("TaskStarted", named)
+    return size
+
+
+def row(burst: Burst, cloud: Cloud, seconds: float) -> str:
+    """Describe a burst in a row of a table."""
+    total, uploads = cloud.clock.total, burst.uploads
+    spent = express_seconds(cloud)
+    needed = uploads * (burst.seconds + 0.04)  # with three calls besides
+    million = 1e6 / uploads
+    cells = [
+        f"{uploads:,}",
+        f"{burst.concurrency:,} at once, {burst.seconds:g} s",
+        f"{cloud.makespan:.1f} s / {burst.ideal:g} s = {cloud.makespan / burst.ideal:.2f}",
+        f"{len(cloud.parked)}",
+        f"{len(cloud.executions):,}",
+        f"{total('invocations'):,}",
+        f"{total('refusals'):,}",
+        f"{total('dynamodb') / uploads:.1f}",
+        f"{spent:,.0f}, {spent - needed:,.0f}",
+        *(f"{dollars(cloud, level) * million:.2f}" for level in ("ALL", "ERROR")),
+        f"{seconds:.0f}",
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
 def main(policy: str = "latest-wins") -> None:
     """Simulate all bursts."""
     gc.set_threshold(500_000)  # it would search hundreds of thousands of executions too often
     print(f"Policy {policy}\n\n{HEADER}\n|{' --- |' * HEADER.count(' | ')} --- |", flush=True)
-    for uploads, concurrency, seconds in BURSTS:
+    for burst in SMALL + BURSTS:
         began = time.monotonic()
-        cloud = simulate(uploads, Settings(policy, concurrency, seconds))
-        print(row(uploads, cloud, time.monotonic() - began), flush=True)
+        cloud = simulate(burst, policy)
+        print(row(burst, cloud, time.monotonic() - began), flush=True)
 
 
 if __name__ == "__main__":

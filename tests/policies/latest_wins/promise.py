@@ -65,7 +65,7 @@ RESTARTED = scenarios(
 )
 # A write takes effect after its timeout, beside another fault.
 LATE_AND_MORE = scenarios(
-    "11 12 lates=2, 12 lates=1 crashes=2, 12 lates=1 crashes=1 starts=1, 12 lates=1 faults=1"
+    "11 12 lates=2, 1 lates=1 crashes=2, 12 lates=1 starts=1, 12 lates=1 faults=1"
 )
 # Two or three faults of different kinds.
 SEVERAL_FAULTS = scenarios(

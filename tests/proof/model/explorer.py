@@ -209,9 +209,12 @@ class Explorer(Executions):
         return token is not None and not any(run.owns(token) for run in state.runs)
 
     def _swept(self, state: State, swept: Swept) -> Move:
+        """Send what a sweep sends; a message merges with one of the same retry that waits."""
         after, sent = state._replace(items=swept.items), list[str]()
         for message in swept.messages:
             if what := self._delivery(read(message)["event"]):
-                after = self._sent(after, message, what)
+                before, after = after, self._sent(after, message, what)
+                if {*after.waiting} == {*before.waiting}:
+                    after = after._replace(waiting=before.waiting)
                 sent.append(str(what.event))
         return f"a sweep sends {', '.join(sent)}", after, None

@@ -128,6 +128,7 @@ class Mapping:
 
     def _invoke(self, batch: list[QueuedMessage]) -> Steps:
         self.limit.running += 1
+        self.clock.count("retry batches")
         finished, longest = [], 0.0
         for message in batch:
             self.clock.elapsed = 0.0

@@ -72,12 +72,14 @@ class Table:
         return {"Attributes": dict(self.items[key])} if all_new else {}
 
     def get(self, request: Json) -> Json:
+        self._clock.count("reads")
         names = dict(_names(request))
         wanted = {names.get(each, each) for each in request["ProjectionExpression"].split(", ")}
         item = self.items.get(request["Key"]["id"]["S"])
         return {"Item": _projected(item, wanted)} if item else {}
 
     def _check(self, request: Json, key: str) -> None:
+        self._clock.count("writes")
         now = int(self._clock.now)
         second, writes = self._written.get(key, (now, 0))
         writes = writes if second == now else 0
