@@ -4,11 +4,8 @@ A policy's `Promise` says what must hold in each state; `Explorer` lists the mov
 """
 
 from array import array
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from graphlib import CycleError, TopologicalSorter
-from itertools import pairwise
 
 from tests.proof.model.executions import ENDLESS
 from tests.proof.model.explorer import Explorer
@@ -106,36 +103,65 @@ class Search:
 
     def _circle(self) -> tuple[int, list[str]] | None:
         """Find a path that comes back to the state in which it begins, and its moves."""
-        before = defaultdict[int, list[int]](list)
-        for at, to, is_left_out in self._pairs():
-            if not is_left_out:
-                before[to].append(at)
-        try:
-            TopologicalSorter(before).prepare()
-        except CycleError as error:
-            circle: list[int] = error.args[1]  # its first state is also its last one
-            return circle[0], [
-                next(
-                    label
-                    for label, _, number, _ in self._moves(at)
-                    if number == to and not may_repeat(label)
-                )
-                for at, to in pairwise(circle)
-            ]
-        return None
+        first, before = self._before(repeats=False)
+        left = array("L", bytes(8 * len(self._states)))  # how many states follow, of those not gone
+        for at, _, is_left_out in self._pairs():
+            left[at] += not is_left_out
+        todo = [at for at, states in enumerate(left) if not states]
+        while todo:
+            to = todo.pop()
+            for at in before[first[to] : first[to + 1]]:
+                left[at] -= 1
+                if not left[at]:
+                    todo.append(at)
+        start = next((at for at, states in enumerate(left) if states), None)
+        return None if start is None else self._follow(start, left)
+
+    def _follow(self, at: int, left: Sequence[int]) -> tuple[int, list[str]]:
+        """Go on from a state, to others that are left, until one comes again."""
+        passed, labels = dict[int, int](), list[str]()
+        while at not in passed:
+            passed[at] = len(labels)
+            label, at = next(
+                (label, number)
+                for label, _, number, _ in self._moves(at)
+                if number != at and left[number] and not may_repeat(label)
+            )
+            labels.append(label)
+        return at, labels[passed[at] :]
 
     def _stuck(self) -> int | None:
         """Find the nearest state from which no good one can be reached."""
-        before = defaultdict[int, list[int]](list)
-        for at, to, _ in self._pairs():
-            before[to].append(at)
+        first, before = self._before(repeats=True)
         todo = [at for at, state in enumerate(self._states) if self._explorer.is_good(state)]
-        ends_well = {*todo}
+        ends_well = bytearray(len(self._states))
+        for at in todo:
+            ends_well[at] = True
         while todo:
-            new = {*before[todo.pop()]} - ends_well
-            ends_well |= new
-            todo.extend(new)
-        return next((at for at in range(len(self._states)) if at not in ends_well), None)
+            to = todo.pop()
+            for at in before[first[to] : first[to + 1]]:
+                if not ends_well[at]:
+                    ends_well[at] = True
+                    todo.append(at)
+        return next((at for at, is_good in enumerate(ends_well) if not is_good), None)
+
+    def _before(self, repeats: bool) -> tuple[Sequence[int], Sequence[int]]:
+        """List the states before each state, one after the other, and where each one's begin.
+
+        There are millions, for which lists of lists would need gigabytes. `repeats` says whether
+        the moves that may come back to a state count.
+        """
+        first = array("L", bytes(8 * (len(self._states) + 1)))
+        for _, to, is_left_out in self._pairs():
+            first[to + 1] += repeats or not is_left_out
+        for to in range(len(self._states)):
+            first[to + 1] += first[to]
+        before, free = array("L", bytes(8 * first[-1])), first[:]
+        for at, to, is_left_out in self._pairs():
+            if repeats or not is_left_out:
+                before[free[to]] = at
+                free[to] += 1
+        return first, before
 
     def _pairs(self) -> Iterator[tuple[int, int, int]]:
         return zip(self._edges[::2], self._edges[1::2], self._may_repeat, strict=True)
@@ -153,7 +179,7 @@ class Search:
 def may_repeat(label: str) -> bool:
     """Tell whether a move may come back to a state.
 
-    Polls are counted, so waiting ends, but here one count stands for many; and what may be
+    Polls are repeats, so waiting ends, but here one count stands for many; and what may be
     unreadable as often as it likes may be so for ever. An event that has waited in vain is retried,
     as often as it takes until a sweep frees a dead execution's lock: `STUCK` says if none does.
     """
