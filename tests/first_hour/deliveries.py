@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -15,7 +13,6 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from inorder import PROJECT
 from inorder.audit.audit import Audit
 from inorder.demo.pictures import SLOW_EVERY, PicturePair, own_pairs
 from inorder.demo.run import GAP_SECONDS, UNCOORDINATED, shows
@@ -166,32 +163,6 @@ def conditions(trial: Trial) -> Answer:
     is_refused = told == [412, 412, 412, 204, 404] and at_once[200] == 1
     observed = f"{told}; ten at once: {dict(at_once)}; {written.get('ServerSideEncryption')}"
     return seen(is_refused and set(at_once) <= {200, 409, 412}, observed)
-
-
-def tests(trial: Trial, *files: str) -> Answer:
-    """Run tests of this project with the trial's stack in the place of the local AWS."""
-    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files]
-    printed = trial.command(*pytest, is_allowed_to_fail=True)
-    last = printed.strip().splitlines()[-1]
-    is_green = " passed" in last and not re.search("failed|error|skipped", last)
-    return seen(is_green, last, None if is_green else printed[-20_000:])
-
-
-@question(
-    "Do the stories of every policy end as they do on the local engines?",
-    "All of them, on the stack's own state machines and with its own roles.",
-)
-def stories(trial: Trial) -> Answer:
-    return tests(trial, str(PROJECT / "tests/policies/test_engines.py"))
-
-
-@question(
-    "Does TestState give for each row of the policies' tables what ministack gives?",
-    "All rows. AWS checks mocked results against the API's model, which ministack does not.",
-    not_local="`make test` runs them on it.",
-)
-def each_state(trial: Trial) -> Answer:
-    return tests(trial, str(PROJECT / "tests/policies/test_states.py"))
 
 
 @question(

@@ -111,7 +111,7 @@ class Trial:
         done = subprocess.run(  # noqa: S603 - our own commands
             command,
             cwd=PROJECT,
-            env=environment | {"STACK_NAME": self.name, "TRIAL_STACK": self.name, "COLUMNS": "200"},
+            env=environment | {"STACK_NAME": self.name, "COLUMNS": "200"},
             capture_output=True,
             text=True,
             check=False,

@@ -1,24 +1,22 @@
 """Where a story can happen: the engines, each with the resources of the template.
 
 moto is in this process, and ministack a server of the tests. The environment must name the others:
-`make test-node-engine`, `make test-sfn-local`, and `make test-aws` for the user's own AWS.
+`make test-node-engine` and `make test-sfn-local`.
 """
 
 import json
 import os
 import subprocess
 from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import boto3
 import playwright
-from botocore.config import Config
 
 from inorder.aws.executions import LocalStateMachine, StateMachine
-from inorder.aws.stack import Connection, Stack, deploy
+from inorder.aws.stack import deploy
 from inorder.local_aws import LocalAws
 from inorder.loopback import HOST
 from tests.support.events import delete, upload
@@ -36,7 +34,6 @@ class Place:
     s3: Any
     table: Any
     seconds = 60.0
-    run = ""  # tells the keys of several runs in one stack apart
     machine: Callable[[str], StateMachine]  # gives a policy's
 
     def outcome(self, policy: str, event: Any) -> str | None:
@@ -66,41 +63,28 @@ class Moto(Place):
         self.s3, self.table, self.machine = aws.s3, aws.table, cache(aws.machine)
 
 
-class InStack(Place):
-    """An engine with a deployed stack, whose rule starts nothing while it is disabled."""
+class Ministack(Place):
+    """ministack with a deployed stack, whose rule starts nothing because it is disabled."""
 
-    def __init__(self, session: Any, stack: Stack, **endpoint: str) -> None:
-        cloudformation, self.events, self.s3, self.states = (
-            session.client(name, **endpoint)
-            for name in ("cloudformation", "events", "s3", "stepfunctions")
-        )
-        rule = cloudformation.describe_stack_resource(
+    def __init__(self, local: LocalAws) -> None:
+        stack = deploy(local, "engines", {})
+        rule = local.client("cloudformation").describe_stack_resource(
             StackName=stack.name, LogicalResourceId="EventsRule"
         )
-        self.rule = rule["StackResourceDetail"]["PhysicalResourceId"]
+        local.client("events").disable_rule(Name=rule["StackResourceDetail"]["PhysicalResourceId"])
+        self.s3, self.states = local.client("s3"), local.client("stepfunctions")
         self.input_bucket, self.output_bucket = stack.input_bucket, stack.output_bucket
-        self.table = session.resource("dynamodb", **endpoint).Table(stack.key_table)
+        resources = local.session.resource("dynamodb", endpoint_url=local.endpoint_url)
+        self.table = resources.Table(stack.key_table)
         self._stack_arn = stack.state_machine_arn.rpartition("_")[0]
         self.machine = cache(self.create)
 
     def create(self, policy: str) -> StateMachine:
-        raise NotImplementedError
+        return LocalStateMachine(self.states, self.arn(policy))
 
     def arn(self, policy: str) -> str:
         """Name a state machine of the stack, which has all policies."""
         return f"{self._stack_arn}_{policy}"
-
-
-class Ministack(InStack):
-    """ministack."""
-
-    def __init__(self, local: LocalAws) -> None:
-        stack = deploy(local, "engines", {})
-        super().__init__(local.session, stack, endpoint_url=local.endpoint_url)
-        self.events.disable_rule(Name=self.rule)
-
-    def create(self, policy: str) -> StateMachine:
-        return LocalStateMachine(self.states, self.arn(policy))
 
 
 class NodeEngine(Ministack):
@@ -163,40 +147,3 @@ def _running_at(address: str) -> LocalAws:
     url = urlsplit(address)
     assert url.hostname == HOST
     return LocalAws(url.port or 0, pid=0, started=0, folder="")
-
-
-class Aws(InStack):
-    """The stack of a trial on AWS, which the environment names: `make test-aws`."""
-
-    def __init__(self, stack_name: str) -> None:
-        # Hundreds of calls of TestState are more at once than AWS allows.
-        patient = Config(retries={"mode": "adaptive", "total_max_attempts": 10})
-        connection = Connection(stack_name)
-        super().__init__(boto3.Session(), connection.stack)
-        self.run, self._synchronous = stack_name, connection.synchronous
-        self.states = boto3.client("stepfunctions", config=patient)
-
-    def outcome(self, policy: str, event: Any) -> str | None:
-        """Wait for an execution, without its log, which comes late."""
-        ended = self._synchronous.start_sync_execution(
-            stateMachineArn=self.arn(policy), input=json.dumps(event)
-        )
-        output = json.loads(ended.get("output") or "{}")
-        outcome: str | None = output.get("outcome") or ended.get("error")
-        return outcome
-
-    @cached_property
-    def role(self) -> str:
-        """The role that the policies' state machines have."""
-        described = self.states.describe_state_machine(stateMachineArn=self.arn("latest-wins"))
-        return str(described["roleArn"])
-
-
-@cache
-def on_aws() -> Aws | None:
-    """Give the stack that the environment names, or none.
-
-    It must be known before the tests take the user's credentials from the environment.
-    """
-    name = os.environ.get("TRIAL_STACK")
-    return Aws(name) if name else None

@@ -1,6 +1,6 @@
 """The stories on another engine than moto: ministack, or what the environment names.
 
-`make test-node-engine`, `make test-sfn-local` and `make test-aws` name one. See docs/engines.md.
+`make test-node-engine` and `make test-sfn-local` name one. See docs/engines.md.
 """
 
 import os
@@ -8,19 +8,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.policies.places import Ministack, NodeEngine, Place, StepFunctionsLocal, on_aws
+from tests.policies.places import Ministack, NodeEngine, Place, StepFunctionsLocal
 from tests.policies.stories import TOLD, tell
 
-AWS = on_aws()
 NODE_ENGINE = os.environ.get("NODE_ENGINE")
 SFN_LOCAL = (os.environ.get("SFN_LOCAL_ENDPOINT"), os.environ.get("AWS_ENDPOINT_URL"))
 
 
 @pytest.fixture(scope="module")
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    if AWS:
-        yield AWS
-    elif all(SFN_LOCAL):
+    if all(SFN_LOCAL):
         yield StepFunctionsLocal(*map(str, SFN_LOCAL))
     elif NODE_ENGINE:
         yield NodeEngine(request.getfixturevalue("local"), NODE_ENGINE)

@@ -10,7 +10,6 @@ import pytest
 
 from inorder.asl.definition import PUT_EVENTS, SEND, targets
 from inorder.local_aws import LocalAws
-from tests.policies.places import on_aws
 from tests.policies.table import (
     CREATED,
     EXECUTION,
@@ -24,7 +23,6 @@ from tests.proof.simulation.machine import first_for
 from tests.support.resolved_template import template
 from tests.support.state_machines import substitute
 
-AWS = on_aws()  # `make test-aws` runs these tests there
 CONDITION = "ConditionExpression"
 EVENT = ["an", "event"]
 
@@ -38,14 +36,12 @@ def run_state(
     event: Any = None,
     **resources: str,
 ) -> Data:
-    """Run one state, on AWS if `make test-aws` does and AWS can.
+    """Run one state on the local AWS.
 
     The mock answers each retry, too. The execution's input is that of a created object, unless
-    an event is given. `resources` are on the local AWS, by the definition's ``${Name}``.
+    an event is given. `resources` go by the definition's ``${Name}``.
     """
     states, configuration = STATES[policy], {}
-    # AWS takes a context only with a mock, and a mock only for a Task.
-    aws = AWS if not resources and (mock or "$$." not in json.dumps(states[name])) else None
     error = (mock or {}).get("errorOutput", {}).get("error")
     if error and (found := first_for(states[name].get("Retry", []), error)[1]):
         configuration = {"stateConfiguration": {"retrierRetryCount": found["MaxAttempts"]}}
@@ -61,31 +57,26 @@ def run_state(
             "Name": "test",
         },
     }
-    client: Any = aws.states if aws else local.client("stepfunctions")
-    tested: Data = client.test_state(
+    tested: Data = local.client("stepfunctions").test_state(
         definition=substitute(definition, resources),
         stateName=name,
         input=json.dumps(data),
-        roleArn=aws.role if aws else "arn:aws:iam::123456789012:role/test",
+        roleArn="arn:aws:iam::123456789012:role/test",
         inspectionLevel="DEBUG",
+        context=json.dumps(context),
         **({"mock": mock} if mock else {}),
-        **({"context": json.dumps(context)} if mock or not aws else {}),
         **configuration,
     )
     return tested
 
 
-def mocked(policy: str, state: str, response: str) -> Data | None:
+def mocked(response: str) -> Data | None:
     """Give what TestState wants instead of calling the service."""
     if not response:
         return None
     [(kind, content)] = RESPONSES[response].items()
     if kind == "Return":
-        # AWS compares a result with the model of the service. But lambda:invoke reads the Payload,
-        # and states:startExecution has other names than the model: ExecutionArn for executionArn.
-        service = STATES[policy][state]["Resource"].split(":")[-2]
-        mode = "NONE" if service in {"lambda", "states"} else "STRICT"
-        return {"result": json.dumps(content), "fieldValidationMode": mode}
+        return {"result": json.dumps(content)}
     return {"errorOutput": {"error": content["Error"], "cause": content["Cause"]}}
 
 
@@ -101,11 +92,11 @@ def test_each_state_gives_and_is_followed_by_what_the_table_says(
     local: LocalAws, policy: str, state: str
 ) -> None:
     for row in (row for row in TABLES[policy].rows if row.state == state):
-        mock = mocked(policy, state, row.response)
+        mock = mocked(row.response)
         tested = run_state(local, policy, state, row.input, mock, event=row.event)
         assert tested.get("nextState") == row.following, row
     for each in (output for output in TABLES[policy].outputs if output.state == state):
-        mock = mocked(policy, state, each.response)
+        mock = mocked(each.response)
         tested = run_state(local, policy, state, each.input, mock, event=each.event)
         assert json.loads(tested["output"]) == each.output
 
