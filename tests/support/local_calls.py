@@ -48,7 +48,7 @@ def take_over(handle: Callable[[Call], Any]) -> None:
         if retrier is None:
             return retrier, number
         delay = retrier["IntervalSeconds"] * retrier["BackoffRate"] ** counts.get(number, 0)
-        delay = min(delay, retrier["MaxDelaySeconds"])
+        delay = min(delay, retrier.get("MaxDelaySeconds", delay))
         if retrier["JitterStrategy"] == "FULL":
             delay = random.uniform(0, delay)  # noqa: S311 - not for a secret
         return {**retrier, "IntervalSeconds": delay, "BackoffRate": 1}, number

@@ -204,7 +204,7 @@ WRITES = [
     *common.release("Release Lock Only", HELD, **HELD),
 ]
 
-SECONDS = 293
+SECONDS = 292
 STORIES = [
     "A1 1=Processed 1=Duplicate B2 2=Processed 1=Superseded 2=Duplicate is=B",
     "A1 B2 C3 2=Superseded 3=Processed 1=Superseded is=C",

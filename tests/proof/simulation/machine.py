@@ -170,7 +170,7 @@ class CompiledState:
                 delay = retrier["IntervalSeconds"] * retrier["BackoffRate"] ** attempts[number]
                 attempts[number] += 1
                 assert retrier["JitterStrategy"] == "FULL"
-                longest = min(delay, retrier["MaxDelaySeconds"])
+                longest = min(delay, retrier.get("MaxDelaySeconds", delay))
                 yield clock.env.timeout(clock.random.uniform(0, longest))
             else:
                 return self.succeeded(data, result, context)

@@ -25,7 +25,7 @@ BEGIN, END = 60.0, 360.0
 RETRIES = Settings.maximum_concurrency * CONSUMER["BatchSize"] / CONSUMER_SECONDS
 # What an execution that waits for nobody asks a service for at most: the attempts of Invert Image,
 # and those of Claim Key, Record Newest Event, Release Lock and Release Lock Only.
-CALLS = {"lambda": 17, "dynamodb": 14}
+CALLS = {"lambda": 12, "dynamodb": 14}
 EVENTS = 1_000
 OUTAGES: list[tuple[str, Kind]] = [
     ("lambda+sqs", "errors"),
