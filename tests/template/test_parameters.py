@@ -176,6 +176,21 @@ def test_the_rule_takes_the_keys_of_the_prefix_and_the_suffix() -> None:
     assert key == {"wildcard": "in/*.jpg"}
 
 
+@pytest.mark.parametrize("character", ["x", "é", "'"])
+def test_the_longest_prefix_and_suffix_fit_into_the_rule(character: str) -> None:
+    """https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-quota.html."""
+    longest = {"InputBucketName": "b" * 63}
+    for name in ("KeyPrefix", "KeySuffix"):
+        parameter = TEMPLATE["Parameters"][name]
+        longest[name] = character * parameter["MaxLength"]
+        assert re.fullmatch(parameter["AllowedPattern"], longest[name])
+        # What JSON writes with more characters, and what a rule takes for no character.
+        for each in ('"', "\n", "\x01", "*", "\\"):
+            assert not re.fullmatch(parameter["AllowedPattern"], f"a{each}b")
+    pattern = Deployed(**longest)["EventsRule"]["EventPattern"]
+    assert len(json.dumps(pattern, ensure_ascii=False)) <= 2048
+
+
 def test_what_is_retried_waits_in_a_queue_for_as_long_as_it_may() -> None:
     """https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html."""
     stack = Deployed()
