@@ -77,7 +77,8 @@ def test_the_attempts_of_a_call_of_s3_fit_into_the_functions_timeout(aws: InProc
     number = settings.retries["total_max_attempts"]
     # https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
     longest_pauses = sum(2**retry for retry in range(number - 1))
-    assert number * settings.read_timeout + longest_pauses <= timeout  # so the fault names S3
+    for seconds in (settings.connect_timeout, settings.read_timeout):
+        assert number * seconds + longest_pauses <= timeout  # so the fault names S3
 
 
 @pytest.mark.parametrize(
