@@ -2,8 +2,11 @@
 
 from typing import Any
 
+from inorder import PROJECT
 from tests.support.resolved_template import FILE, Json, of_type, resources_with, template
 
+PLACES = ("template.yaml", "examples/*/template.yaml")
+TEMPLATES = sorted(str(each.relative_to(PROJECT)) for name in PLACES for each in PROJECT.glob(name))
 POLICIES: list[str] = template()["Parameters"]["Policy"]["AllowedValues"]
 KEY = "arn:aws:kms:us-east-1:123456789012:key/k"
 BOUNDARY = "arn:aws:iam::123456789012:policy/boundary"

@@ -299,15 +299,6 @@ def test_an_alarm_reaches_the_topic(topic: str, told: list[str] | None) -> None:
     assert {str(each.get("AlarmActions")) for each in stack.of(ALARM).values()} == {str(told)}
 
 
-def test_a_function_that_a_retried_event_comes_back_to_may_be_part_of_a_loop() -> None:
-    """Lambda drops an event that comes to a function about 16 times in a chain, where it sees that.
-
-    https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html
-    """
-    for name, each in Deployed().of("Lambda::Function").items():
-        assert each["RecursiveLoop"] == "Allow", name
-
-
 def test_a_region_of_another_partition_is_refused() -> None:
     """The state machines name integrations of the partition aws, and each task fails in others.
 

@@ -17,6 +17,7 @@ from tests.template.deployed import (
     BOUNDARY,
     KEY,
     MACHINE,
+    TEMPLATES,
     Deployed,
     Grant,
     granting,
@@ -84,7 +85,6 @@ def test_the_rule_matches_what_the_policy_handles(policy: Policy) -> None:
     assert sending == {"EventBridgeConfiguration": {"EventBridgeEnabled": True}}
 
 
-INPUTS, OUTPUTS = "arn:aws:s3:::InputBucket", "arn:aws:s3:::OutputBucket"
 def test_the_work_policy_is_for_every_policy_and_removes_nothing_in_vain() -> None:
     """Of another policy, events may still run or be retried. Only `EVERYTHING` is listed below."""
     one, *others = (Deployed(Policy=policy.name) for policy in policies.policies())
@@ -107,6 +107,7 @@ def test_the_description_of_the_work_policy_does_not_change() -> None:
         assert not {"ManagedPolicyName", "Path"} & policy.keys()  # these replace it, too
 
 
+INPUTS, OUTPUTS = "arn:aws:s3:::InputBucket", "arn:aws:s3:::OutputBucket"
 # What each function may do to which resource, beside its log.
 FUNCTIONS: dict[str, list[tuple[str, str]]] = {
     "InvertImage": [
@@ -151,8 +152,6 @@ OF_RULES = {"ArnLike": {"aws:SourceArn": "arn:aws:events:us-east-1:123456789012:
 # another account can have the role:
 # https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html
 TRUST = {"lambda": None, "states": OF_ACCOUNT, "events": OF_ACCOUNT | OF_RULES}
-PLACES = ("template.yaml", "examples/*/template.yaml")
-TEMPLATES = [str(each.relative_to(PROJECT)) for name in PLACES for each in PROJECT.glob(name)]
 
 
 @pytest.mark.parametrize("file", TEMPLATES)
@@ -205,10 +204,10 @@ def test_a_bucket_is_reached_by_tls_only() -> None:  # checkov says whether it i
 
 
 EVENTBRIDGE = "events.amazonaws.com"
-RULES = "arn:aws:events:us-east-1:123456789012:rule/*"
+RULES = "arn:aws:events:us-east-1:123456789012:rule"
 # From any rule, and so from one that a deployment has deleted, while EventBridge still tries.
-OF_ANY_RULE = (EVENTBRIDGE, {"ArnLike": {"aws:SourceArn": RULES}})
-OF_RETRIES = (EVENTBRIDGE, {"ArnEquals": {"aws:SourceArn": "RetryEventsRule.Arn"}})
+OF_ANY_RULE = (EVENTBRIDGE, {"ArnLike": {"aws:SourceArn": f"{RULES}/*"}})
+OF_RETRIES = (EVENTBRIDGE, {"ArnLike": {"aws:SourceArn": f"{RULES}/RetryEventsBus/*"}})
 Senders = dict[str, list[tuple[str, Json]]]
 SENDERS: Senders = {  # who may send to each queue, beside the roles
     "ParkedEventsQueue": [],

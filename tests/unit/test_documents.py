@@ -111,6 +111,16 @@ def test_the_page_of_parameters_lists_those_of_the_template() -> None:
     }
 
 
+@EACH_DOCUMENT
+def test_messages_are_moved_to_a_queue_that_is_named(document: Path) -> None:
+    """Without one, SQS moves only what another queue's redrive policy has brought.
+
+    https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_StartMessageMoveTask.html
+    """
+    for command in re.findall(r"start-message-move-task[^`]*", document.read_text()):
+        assert "--destination-arn " in command
+
+
 def section(heading: str) -> str:
     """Give a section of docs/operate.md."""
     text = (PROJECT / "docs" / "operate.md").read_text(encoding="utf-8")
