@@ -1,9 +1,9 @@
 """Lambda handler: hands the events of dead executions to the retry queue, on a schedule.
 
-A sweep takes the oldest 1,000 records, and lasts for less than a minute. So it has ended when the
-next one begins. If Lambda invokes it twice, messages of one event merge in the retry queue. That
-queue bounds how fast the events are started, so that they do not burden a service that has just
-recovered.
+A sweep takes the oldest records first, several at a time, and ends before the next one begins. What
+it does not reach is older than all that it has handed over, so the next one begins there. If Lambda
+invokes it twice, messages of one event merge in the retry queue. That queue bounds how fast the
+events are started, so that they do not burden a service that has just recovered.
 
 A sweep also reads the attributes of the queues that only people read: SQS reports the metrics of a
 queue, which alarms watch, for six hours after its last use. If something failed, the sweep fails
@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,13 +31,15 @@ from inorder_fence import stuck
 KEY_TABLE, STATE_MACHINE = os.environ["KEY_TABLE"], os.environ["STATE_MACHINE"]
 RETRY_QUEUE_URL = os.environ["RETRY_EVENTS_QUEUE_URL"]
 ALARMED_QUEUE_URLS = os.environ["ALARMED_QUEUE_URLS"].split()
-RECORDS_AT_MOST = 1000
 METRICS: dict[stuck.Outcome, str] = {
     "HandedOver": "KeysHandedOver",
     "Settled": "KeysSettled",
     "Parked": "KeysParked",
     "Retried": "KeysRetried",
 }
+NOT_STUCK = {"KeysSettled", "KeysRetried"}
+# One whole processor is busy with the calls of about eight threads; the others wait for services.
+THREADS = 16
 # How long before the timeout the last record is begun. Four calls follow: it is read, and what else
 # is known of its event; the event is sent; it is updated. Each takes 3 s at most. The next sweep,
 # in a minute, is their second attempt.
@@ -43,7 +47,12 @@ LAST_RECORD_MILLISECONDS = 15_000
 # How long before it the index is read. If it has millions of entries, a later sweep reads the rest,
 # when those that were read have left it.
 LAST_PAGE_MILLISECONDS = 30_000
-CONFIG = Config(connect_timeout=1, read_timeout=2, retries={"total_max_attempts": 1})
+CONFIG = Config(
+    connect_timeout=1,
+    read_timeout=2,
+    retries={"total_max_attempts": 1},
+    max_pool_connections=THREADS,
+)
 logger = Logger()
 metrics = Metrics()
 dynamodb = boto3.client("dynamodb", config=CONFIG)
@@ -68,24 +77,15 @@ def handler(_event: dict[str, Any], context: LambdaContext) -> None:
     unread = [url for url in ALARMED_QUEUE_URLS if not _reads(url)]
     now = datetime.now(UTC)
 
-    def is_after(milliseconds: int) -> bool:
+    def is_late(milliseconds: int = LAST_RECORD_MILLISECONDS) -> bool:
         return context.get_remaining_time_in_millis() < milliseconds
 
     try:
-        ids = stuck.oldest(
-            dynamodb,
-            KEY_TABLE,
-            now,
-            RECORDS_AT_MOST,
-            is_over=lambda: is_after(LAST_PAGE_MILLISECONDS),
-        )
-        for record_id in ids:
-            if is_after(LAST_RECORD_MILLISECONDS):
-                break
-            if outcome := _heal(record_id, now):
-                is_stuck = outcome not in {"KeysSettled", "KeysRetried"}
-                counts.update([outcome, *(["KeysStuck"] if is_stuck else [])])
-        if len(ids) == RECORDS_AT_MOST or is_after(LAST_RECORD_MILLISECONDS):
+        ids = iter(stuck.oldest(dynamodb, KEY_TABLE, now, lambda: is_late(LAST_PAGE_MILLISECONDS)))
+        with ThreadPoolExecutor(THREADS) as pool:
+            for part in pool.map(lambda _: _heal_next(ids, now, is_late), range(THREADS)):
+                counts.update(part)
+        if is_late():
             logger.warning("SweepEndsEarly")
     finally:
         for name, count in counts.items():
@@ -101,6 +101,15 @@ def _reads(queue_url: str) -> bool:
         logger.exception("QueueNotRead", extra={"queue": queue_url})
         return False
     return True
+
+
+def _heal_next(ids: Iterator[str], now: datetime, is_late: Callable[[], bool]) -> Counter[str]:
+    """Heal record after record, as one of several threads, and count what became of them."""
+    counts = Counter[str]()
+    while not is_late() and (record_id := next(ids, None)):
+        if outcome := _heal(record_id, now):
+            counts.update([outcome] if outcome in NOT_STUCK else [outcome, "KeysStuck"])
+    return counts
 
 
 def _heal(record_id: str, now: datetime) -> str | None:

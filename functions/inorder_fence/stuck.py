@@ -22,7 +22,8 @@ the records that are retried do not hide one whose execution has died. Hand-over
 claim clears the count, and at the limit the event is parked.
 
 No execution may ever claim a record that a former policy wrote, or whose ID is not its event's.
-Such a record leaves the index when its event has been started: then the event has another one.
+Such a record leaves the index when its event has been started: then the retry queue has the event,
+or another record.
 
 All of this may be interrupted and repeated, and two sweeps may overlap: messages of one event
 merge. The clock only decides when to try: an event that is handed over too early is one more
@@ -31,7 +32,6 @@ delivery.
 
 from __future__ import annotations
 
-import heapq
 import json
 from collections.abc import Callable
 from contextlib import suppress
@@ -59,6 +59,8 @@ DEAD_AFTER = EXECUTION + CLOCKS_DIFFER
 LATE = timedelta(minutes=3)
 NO_EVENT = "This record in progress has no event."
 WRITER = "state_machine"  # the name of the one that has claimed the record last
+# Of a retry's record: when the retry was started, and until when its event may come back.
+TIMES = "at", "until"
 Outcome = Literal["HandedOver", "Settled", "Parked", "Retried"]
 
 
@@ -72,35 +74,26 @@ class StuckKey:
     # The event that it holds, which under `latest-wins` is the newest of the key. None if it has
     # none that can be read.
     event: dict[str, Any] | None
-    # The status of its event's retries, and their state machine, if it was retried since then.
-    retries: tuple[str, str] | None = None
+    is_parked: bool = False  # its event was parked since then
     is_retried: bool = False  # a retry of its event may be under way
+    started_on: str = ""  # the state machine on which its event was retried since then
 
 
 def oldest(
-    dynamodb: Any,
-    table: str,
-    now: datetime,
-    at_most: int,
-    is_over: Callable[[], bool] = lambda: False,
+    dynamodb: Any, table: str, now: datetime, is_over: Callable[[], bool] = lambda: False
 ) -> list[str]:
     """List the IDs of the records that have been in progress for long, the oldest first.
 
-    The index is a copy that may be late, so each record must be read before it is believed.
-
-    Parameters
-    ----------
-    at_most : int
-        How many to list. All pages are read to find the oldest ones.
+    The index is a copy that may be late, so each record must be read before it is believed. All of
+    its pages are read, to find the oldest ones, unless the time for that is over.
     """
-    found: list[tuple[datetime, str]] = []  # when it was claimed last, and its ID
+    old: list[tuple[datetime, str]] = []
     for page in dynamodb.get_paginator("scan").paginate(TableName=table, IndexName=INDEX):
         entries = ((_time(item), item["id"]["S"]) for item in page["Items"])
-        old = (entry for entry in entries if now - entry[0] >= DEAD_AFTER)
-        found = heapq.nsmallest(at_most, [*found, *old])
+        old.extend(entry for entry in entries if now - entry[0] >= DEAD_AFTER)
         if is_over():
             break
-    return [record_id for _, record_id in found]
+    return [record_id for _, record_id in sorted(old)]
 
 
 def read(dynamodb: Any, table: str, record_id: str, now: datetime) -> StuckKey | None:
@@ -114,8 +107,8 @@ def read(dynamodb: Any, table: str, record_id: str, now: datetime) -> StuckKey |
 
     def item(record_id: str) -> dict[str, Any]:
         key = {"id": {"S": record_id}}
-        found = dynamodb.get_item(TableName=table, Key=key, ConsistentRead=True)
-        return dict(found.get("Item", {}))
+        answer = dynamodb.get_item(TableName=table, Key=key, ConsistentRead=True)
+        return dict(answer.get("Item", {}))
 
     record = item(record_id)
     if SINCE not in record or (age := now - _time(record)) < DEAD_AFTER:
@@ -126,18 +119,20 @@ def read(dynamodb: Any, table: str, record_id: str, now: datetime) -> StuckKey |
     if not isinstance(event, dict):
         return StuckKey(record_id, age, record, None)
     retries = item(records.retry_id(event))
-    at, until = (
-        datetime.fromtimestamp(int(retries.get(name, {"N": "0"})["N"]), UTC)
-        for name in ("at", "until")
-    )
-    status, machine = (retries.get(name, {}).get("S", "") for name in ("status", WRITER))
+    if not retries:
+        return StuckKey(record_id, age, record, event)
+    started, until = (datetime.fromtimestamp(int(retries[name]["N"]), UTC) for name in TIMES)
     since = _time(record).replace(microsecond=0)
     # If the lock was taken after that retry was started, in the same second perhaps, the retry was
     # its holder, which has died. Its event may be in the queue again: such messages merge.
-    is_alive = at > since or LOCK not in record
-    is_retried = status == "RETRYING" and now < until + LATE and is_alive
-    known = (status, machine) if at >= since else None
-    return StuckKey(record_id, age, record, event, known, is_retried)
+    is_alive = now < until + LATE and (started > since or LOCK not in record)
+    status, is_later = retries["status"]["S"], started >= since
+    return StuckKey(
+        *(record_id, age, record, event),
+        is_parked=status == "PARKED" and is_later,
+        is_retried=status == "RETRYING" and is_alive,
+        started_on=retries[WRITER]["S"] if is_later else "",
+    )
 
 
 def hand_over(
@@ -162,50 +157,53 @@ def hand_over(
     Returns
     -------
     Outcome
-        ``Settled`` if the record has left the index, because its event is parked, or is the present
-        policy's. ``Parked`` if it has left the index because it has no event: the retry queue's
-        function parks the record. ``Retried`` if a retry of its event may be under way, so that
-        only the lock was freed.
+        ``Parked`` if the record has no event: the retry queue's function parks the record, which
+        leaves the index. ``Settled`` if it has left the index because its event is parked or, of a
+        record that no execution will claim, started. ``Retried`` if a retry of its event may be
+        under way, so that only the lock was freed.
     """
+
+    def send(message: str) -> None:
+        sqs.send_message(QueueUrl=retry_queue_url, MessageBody=message)
+
+    def update(change: str, **values: dict[str, str]) -> None:
+        """Change the record, unless it has been claimed, or handed over, since it was read."""
+        with suppress(dynamodb.exceptions.ConditionalCheckFailedException):
+            dynamodb.update_item(
+                TableName=table,
+                Key={"id": {"S": key.id}},
+                UpdateExpression=change,
+                ConditionExpression=f"{SINCE} = :since",
+                ExpressionAttributeValues={
+                    ":since": key.record[SINCE],
+                    **{f":{name}": value for name, value in values.items()},
+                },
+            )
+
     if key.event is None:
-        text = records.rejected_message(key.record, "NoEvent", NO_EVENT)
-        sqs.send_message(QueueUrl=retry_queue_url, MessageBody=text)
-        _update(dynamodb, table, key, LEAVE, {})
+        send(records.rejected_message(key.record, "NoEvent", NO_EVENT))
+        update(LEAVE)
         return "Parked"
-    later = {":now": {"S": now.isoformat()}}
     writer = key.record.get(WRITER, {"S": state_machine})["S"]
-    is_foreign = writer != state_machine or records.object_key_of(key.event) != key.id
-    if key.is_retried:
-        # The time of a foreign record tells whether its event was started since.
-        values, update = ({}, FREE) if is_foreign else (later, f"SET {SINCE} = :now {FREE}")
-        _update(dynamodb, table, key, update, values)
-        return "Retried"
-    status, machine = key.retries or ("", "")
-    if status == "PARKED" or (is_foreign and machine == state_machine):
-        _update(dynamodb, table, key, LEAVE, {})
+    is_unclaimable = writer != state_machine or records.object_key_of(key.event) != key.id
+    if key.is_parked or (is_unclaimable and key.started_on == state_machine):
+        update(LEAVE)
         return "Settled"
+    if key.is_retried:
+        update(f"SET {SINCE} = :now {FREE}", now={"S": now.isoformat()})
+        return "Retried"
     count = int(key.record.get(COUNT, {"N": "0"})["N"])
     reason = "ExecutionDied", "The execution that had the event has died."
     if count >= COUNT_AT_MOST:  # `retry_events` parks it, and that settles it
         cause = f"No execution has claimed this record since it was handed over {count} times."
         reason = "NotClaimed", cause
-    text = records.retry_message(key.event, *reason, key.id)
-    sqs.send_message(QueueUrl=retry_queue_url, MessageBody=text)
-    values = later | {":count": {"N": str(count + 1)}}
-    _update(dynamodb, table, key, f"SET {SINCE} = :now, {COUNT} = :count {FREE}", values)
+    send(records.retry_message(key.event, *reason, key.id))
+    update(
+        f"SET {SINCE} = :now, {COUNT} = :count {FREE}",
+        now={"S": now.isoformat()},
+        count={"N": str(count + 1)},
+    )
     return "HandedOver"
-
-
-def _update(dynamodb: Any, table: str, key: StuckKey, update: str, values: dict[str, Any]) -> None:
-    """Update a record, unless it has been claimed, or handed over, since it was read."""
-    with suppress(dynamodb.exceptions.ConditionalCheckFailedException):
-        dynamodb.update_item(
-            TableName=table,
-            Key={"id": {"S": key.id}},
-            UpdateExpression=update,
-            ConditionExpression=f"{SINCE} = :since",
-            ExpressionAttributeValues={":since": key.record[SINCE], **values},
-        )
 
 
 def _time(item: dict[str, Any]) -> datetime:

@@ -1,7 +1,6 @@
 """The commands about events that are parked or retried, and about keys that are stuck."""
 
 import json
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -105,7 +104,7 @@ def list_stuck(stack_name: str, redrive: bool) -> None:
     """
     aws, now = Connection(stack_name), datetime.now(UTC)
     dynamodb, sqs, table = aws.client("dynamodb"), aws.client("sqs"), aws.stack.key_table
-    ids = stuck.oldest(dynamodb, table, now, sys.maxsize)
+    ids = stuck.oldest(dynamodb, table, now)
     read = (stuck.read(dynamodb, table, each, now) for each in ids)
     keys = [key for key in read if key and not key.is_retried]
     age = span(stuck.DEAD_AFTER.total_seconds())

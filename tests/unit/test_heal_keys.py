@@ -1,6 +1,7 @@
 """One sweep: which records it finds, what becomes of them, how long it takes, what it says."""
 
 import json
+import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
@@ -50,7 +51,7 @@ class Healer:
     rejected: list[Any]  # messages of the last sweep without an event
 
     def __init__(self, function: ModuleType, lines: Lines) -> None:
-        self.function, self.lines = function, lines
+        self.function, self.lines, self.threads = function, lines, function.THREADS
         self.context = SweepContext()
         self.table = boto3.resource("dynamodb").Table(TABLE)
 
@@ -76,9 +77,15 @@ class Healer:
         """Let each page of the index have one entry."""
         self.at("provide-client-params.dynamodb.Scan", lambda params, **_: params | {"Limit": 1})
 
+    def heal_at_most(self, count: int) -> None:
+        """Let a sweep have time for so many records."""
+        seconds = (TIMEOUT - self.function.LAST_RECORD_MILLISECONDS / 1000) / count
+        self.at("after-call.dynamodb.UpdateItem", self.context.pass_time(seconds + 0.1))
+
     def sweep(self, *, fails: bool = False) -> list[str]:
         """Sweep, and give the keys whose events were sent to the retry queue, in their order."""
         failure = pytest.raises(self.function.SweepFailed, match="see the log")
+        self.context.seconds = 0
         with failure if fails else nullcontext():
             self.function.handler({}, self.context)
         sent = [json.loads(each) for each in taken_from(self.function.RETRY_QUEUE_URL)]
@@ -93,7 +100,7 @@ class Healer:
 
 
 @pytest.fixture
-def healer(load: Load, lines: Lines) -> Healer:
+def healer(load: Load, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> Healer:
     boto3.client("dynamodb").create_table(TableName=TABLE, **KEY_TABLE)
     retry, parked, other = map(new_queue, ("retry", "parked", "other"))
     function = load(
@@ -103,13 +110,12 @@ def healer(load: Load, lines: Lines) -> Healer:
         RETRY_EVENTS_QUEUE_URL=retry,
         ALARMED_QUEUE_URLS=f"{parked} {other}",
     )
-    return Healer(function, lines)
+    made = Healer(function, lines)
+    monkeypatch.setattr(function, "THREADS", 1)  # most tests look at the order
+    return made
 
 
-def test_only_what_has_been_in_progress_for_long_is_handed_over(
-    healer: Healer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(healer.function, "RECORDS_AT_MOST", 2)  # old ones
+def test_only_what_has_been_in_progress_for_long_is_handed_over(healer: Healer) -> None:
     assert timedelta(seconds=300) <= DEAD_AFTER - timedelta(minutes=1)
     healer.put("new", DEAD_AFTER - timedelta(seconds=50))
     healer.put("finished", None)
@@ -138,7 +144,8 @@ def test_only_what_has_been_in_progress_for_long_is_handed_over(
         (FORMER, 3 * LATE, "RETRYING", PRESENT, "HandedOver"),  # its message may be in the queue
         (None, LATE, "RETRYING", PRESENT, "HandedOver"),  # an earlier release has written it
         (PRESENT, OLD, "RETRYING", PRESENT, "Retried"),  # its retry may be under way
-        (FORMER, OLD, "RETRYING", PRESENT, "Retried"),
+        (FORMER, OLD, "RETRYING", PRESENT, "Settled"),  # the retry queue has its event
+        (FORMER, OLD, "RETRYING", FORMER, "Retried"),
     ],
 )
 def test_a_record_is_handed_over_until_its_event_is_parked_or_is_the_present_policys(
@@ -234,14 +241,30 @@ def test_a_record_that_the_index_has_although_it_is_finished_is_left_alone(heale
     assert healer.sweep() == []
 
 
-def test_the_oldest_of_all_pages_is_first(healer: Healer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(healer.function, "RECORDS_AT_MOST", 3)
+def test_the_oldest_of_all_pages_is_first(healer: Healer) -> None:
     for number in (4, 1, 5, 3, 2):
         healer.put(f"{number}", OLD + timedelta(hours=number))
     healer.read_one_by_one()
+    healer.heal_at_most(3)
     assert healer.sweep() == ["5", "4", "3"]
     assert "SweepEndsEarly" in [line.get("message") for line in healer.lines()]
     assert healer.sweep() == ["2", "1"]
+
+
+def test_a_sweep_heals_as_many_at_a_time_as_it_has_threads(
+    healer: Healer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(healer.function, "THREADS", threads := healer.threads)
+    assert healer.function.CONFIG.max_pool_connections == threads > 1
+    for number in range(threads):
+        healer.put(f"{number}", OLD)
+    all_at_once = threading.Barrier(threads, timeout=10)
+
+    def wait(**_: Any) -> None:
+        all_at_once.wait()
+
+    healer.at("before-call.sqs.SendMessage", wait)
+    assert len(healer.sweep()) == threads
 
 
 @pytest.mark.parametrize(
@@ -300,7 +323,6 @@ def test_a_sweep_that_can_read_only_a_part_of_the_index_does_that_part(healer: H
     healer.at("before-call.dynamodb.Scan", healer.context.pass_time(15))
     healer.read_one_by_one()
     for _ in range(2):
-        healer.context.seconds = 0
         assert len(healer.sweep()) == 2
 
 
@@ -389,14 +411,16 @@ def test_a_parked_events_lock_is_freed(healer: Healer) -> None:
     assert "lock_token" not in healer.record("x")
 
 
+@pytest.mark.parametrize("machine", [PRESENT, FORMER])
+@pytest.mark.parametrize("writer", [PRESENT, FORMER])
 def test_records_that_are_retried_do_not_hide_a_dead_one(
-    healer: Healer, monkeypatch: pytest.MonkeyPatch
+    healer: Healer, writer: str, machine: str
 ) -> None:
-    monkeypatch.setattr(healer.function, "RECORDS_AT_MOST", 3)
+    healer.heal_at_most(3)
     for number in range(3):
-        healer.put(f"{number}", OLD * 2)
+        healer.put(f"{number}", OLD * 2, state_machine=writer)
         of = retry_id(created(f"{number}"))
-        healer.put_retry(of, datetime.now(UTC) - timedelta(minutes=1), "RETRYING", PRESENT)
+        healer.put_retry(of, datetime.now(UTC) - timedelta(minutes=1), "RETRYING", machine)
     healer.put("dead", OLD, lock_token="theirs")
     assert healer.sweep() == []
     assert healer.sweep() == ["dead"]

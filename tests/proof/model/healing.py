@@ -35,7 +35,7 @@ class Swept(NamedTuple):
 def sweep(code: Code, items: Items) -> Swept:
     """Sweep the records, as the handler does."""
     module, table, messages = code.run(), _table(items), list[str]()
-    for record_id in module["oldest"](table, "", SWEPT_AT, 100):
+    for record_id in module["oldest"](table, "", SWEPT_AT):
         if key := module["read"](table, "", record_id, SWEPT_AT):
             module["hand_over"](_sqs(messages), RETRIES, table, "", key, NOW, "")
     return Swept(_items(table), tuple(messages))

@@ -249,6 +249,7 @@ class Cloud:
         clock = self.clock
         clients = {"dynamodb": self.table, "sqs": self._sqs({})}
         function = load("heal_keys/app.py", clients, _environment("HealKeysFunction"))
+        function.THREADS = 1  # type: ignore[attr-defined] # the simulated time is that of one
         function.datetime = SimpleNamespace(now=lambda _: clock.datetime())  # type: ignore[attr-defined]
         seconds = RESOURCES["HealKeysFunction"]["Timeout"]
         context = SimpleNamespace(
