@@ -107,7 +107,7 @@ FLOW = {
     "Read Key Record": "Found NoRecord Busy TimedOut: Key State?",
     "Invert Image": "Processed Superseded Rejected Unknown: Outcome?; "
     f"{common.REFUSED}: Reject Result; "
-    "Throttled*17 FunctionFailed TimedOut: Hand Over Event",
+    "Throttled*12 FunctionFailed TimedOut: Hand Over Event",
     "Release Lock": f"Written: Processed; {RELEASED}",
     "Release Unprocessed Key": f"Written: Final Outcome?; {RELEASED}",
     "Release Lock Only": "Released: Newer Event?; "
