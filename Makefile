@@ -38,7 +38,7 @@ down: install ## Stop it again
 # The tests of the web page get a browser. Without one, the last line says why they did not run, and CI fails.
 PYTEST = $(BIN)/python -m pytest --maxfail 10
 QUICK = tests/unit tests/template tests/policies --ignore tests/policies/test_states.py
-SLOW = tests/console tests/proof tests/stack tests/first_hour
+SLOW = tests/console tests/proof tests/stack tests/aws
 PAGE = tests/console/test_views.py
 
 test: install ## Run the tests, the quick ones first: make test [NIGHT=1], which runs them in full
@@ -102,10 +102,8 @@ test-node-engine: install ## Run the stories on aws-local-stepfunctions, which n
 	@npm install --loglevel error --prefix "$(NODE_ENGINE)" --no-save --no-package-lock --before 2026-11-20 $(NODE_PACKAGES)
 	@NODE_ENGINE="$(CURDIR)/$(NODE_ENGINE)/node_modules" $(PYTEST) -n 2 --dist worksteal tests/policies/test_engines.py
 
-FIRST_HOUR = $(if $(LOCAL),--local) $(if $(REGION),--region "$(REGION)") $(if $(RESUME),--resume) $(if $(REMOVE),--remove "$(REMOVE)")
-
-test-aws: install ## Ask AWS what no local engine can tell, in an hour: make test-aws [REGION=...] [RESUME=1] [REMOVE=run] [LOCAL=1]
-	@$(BIN)/python -m tests.first_hour $(FIRST_HOUR)
+test-aws: $(if $(LOCAL)$(REMOVE),install,build) ## Try on AWS what no local engine can tell, in an hour: make test-aws [REGION=...] [REMOVE=name] [LOCAL=1]
+	@$(BIN)/python -m tests.aws $(if $(LOCAL),--local) $(if $(REGION),--region "$(REGION)") $(if $(REMOVE),--remove "$(REMOVE)")
 
 BENCH = $(BIN)/python -m bench $(if $(WORKLOADS),--workloads "$(WORKLOADS)") $(if $(CONTENDERS),--contenders "$(CONTENDERS)") $(if $(RUNS),--runs "$(RUNS)")
 
