@@ -1,6 +1,7 @@
 """What is wrong with a deployed stack, and how to mend it."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -10,7 +11,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from inorder.aws import retrying
-from inorder.aws.stack import Connection, Described
+from inorder.aws.stack import Connection, Described, Stack
 from inorder.model import policies
 from inorder.story.parts import counted, span
 
@@ -22,6 +23,10 @@ FEW_INVOCATIONS = 100  # at a time; new accounts have 10
 LONG = timedelta(hours=1)  # for an event to be retried
 LISTED_KEYS = 1000
 RIGHT, ADVICE, WRONG, UNKNOWN = "right", "advice", "WRONG", "unknown"
+# In the codes with which services answer that there is no such bucket, rule, queue or role.
+MISSING = re.compile("NoSuch|NotFound|NotExist|NonExistent|^404$")
+AFTERWARDS = "inorder backfill, or inorder audit --repair if objects were overwritten or deleted"
+RULES = ("EventsRule", "HealKeysFunctionSweep", "RetryEventsRule", "RetryEventsFunctionUnsendable")
 
 
 @dataclass(frozen=True)
@@ -59,11 +64,22 @@ class Deployment:
         )
         return described
 
+    @cached_property
+    def alarms(self) -> list[dict[str, Any]]:
+        """The stack's alarms."""
+        own = set(self.resources.values())
+        pages = self.aws.client("cloudwatch").get_paginator("describe_alarms").paginate()
+        alarms = (alarm for page in pages for alarm in page["MetricAlarms"])
+        return [alarm for alarm in alarms if alarm["AlarmName"] in own]
+
 
 def health(aws: Connection, policy: str | None = None) -> Checks:
-    """Check a stack, also for a change of policy. What may not be read is unknown."""
+    """Check a stack, also for a change of policy.
+
+    What does not exist any more is wrong. What cannot be read for another reason is unknown.
+    """
     deployment = Deployment(aws)
-    checks = list(CHECKS)
+    checks = [*CHECKS, *([] if aws.is_local else ON_AWS)]
     if policy is not None:
         checks.append(partial(_change, policy=policy))
     for check in checks:
@@ -71,7 +87,11 @@ def health(aws: Connection, policy: str | None = None) -> Checks:
             yield from check(deployment)
         except (ClientError, BotoCoreError) as error:
             name = getattr(check, "__name__", "change of policy").strip("_").replace("_", " ")
-            yield Check(UNKNOWN, f"{name.capitalize()}: {' '.join(str(error).split())}")
+            text = f"{name.capitalize()}: {' '.join(str(error).split())}"
+            if isinstance(error, ClientError) and MISSING.search(error.response["Error"]["Code"]):
+                yield Check(WRONG, text, "Create it again with its name: a deployment does not.")
+            else:
+                yield Check(UNKNOWN, text)
 
 
 def _either(is_wrong: bool, text: str, remedy: str, right: str, state: str = WRONG) -> Check:
@@ -86,7 +106,8 @@ def _bucket(deployment: Deployment) -> Checks:
     yield _either(
         "EventBridgeConfiguration" not in configured,
         f"The bucket {bucket} sends no events to EventBridge.",
-        "docs/deploy.md, 'Use your own input bucket', says how to switch that on.",
+        "docs/deploy.md, 'Use your own input bucket', says how to switch that on;"
+        f" then {AFTERWARDS}.",
         f"The bucket {bucket} sends events to EventBridge.",
     )
     policy = policies.known(deployment.stack.parameters.get("Policy", ""))
@@ -112,6 +133,7 @@ def _keeps_versions(deployment: Deployment) -> bool:
 
 def _output_bucket(deployment: Deployment) -> Checks:
     source, bucket = deployment.stack.input_bucket, deployment.stack.output_bucket
+    deployment.aws.client("s3").head_bucket(Bucket=bucket)
     users = ["the input bucket"] if source == bucket else []
     pages = deployment.aws.client("cloudformation").get_paginator("describe_stacks").paginate()
     for each in (each for page in pages for each in page["Stacks"]):
@@ -126,14 +148,17 @@ def _output_bucket(deployment: Deployment) -> Checks:
 
 
 def _rules(deployment: Deployment) -> Checks:
-    events = deployment.aws.client("events")
-    own = deployment.resources["EventsRule"].rpartition("/")[2]
-    yield _either(
-        events.describe_rule(Name=own)["State"] == "DISABLED",
-        f"The rule {own} is disabled: no event starts an execution.",
-        f"aws events enable-rule --name {own}, and upload again what came meanwhile.",
-        "The rule is enabled.",
-    )
+    events, resources, disabled = deployment.aws.client("events"), deployment.resources, False
+    for rule in RULES:
+        bus = resources["RetryEventsBus"] if rule.startswith("Retry") else "default"
+        name = resources[rule].rpartition("|")[2]  # AWS writes BUS|NAME
+        if events.describe_rule(Name=name, EventBusName=bus)["State"] == "DISABLED":
+            disabled = True
+            enable = f"aws events enable-rule --name {name} --event-bus-name {bus}"
+            text = f"The rule {name} ({rule}) is disabled: it delivers nothing."
+            yield Check(WRONG, text, f"{enable}; then {AFTERWARDS}")
+    if not disabled:
+        yield Check(RIGHT, "The rules are enabled.")
 
 
 def _keys(deployment: Deployment) -> Checks:
@@ -169,28 +194,44 @@ def _limits(definition: Any) -> list[int]:
     ]
 
 
-def _permissions(deployment: Deployment) -> Checks:
-    role, stack = deployment.function["Role"], deployment.stack
-    iam = deployment.aws.client("iam")
-    needed = {
-        f"arn:aws:s3:::{stack.input_bucket}/key": ["s3:GetObject"],
-        f"arn:aws:s3:::{stack.output_bucket}/key": ["s3:GetObject", "s3:PutObject"],
-        f"arn:aws:s3:::{stack.input_bucket}": ["s3:ListBucket"],
-        f"arn:aws:s3:::{stack.output_bucket}": ["s3:ListBucket"],
+def work_permissions(stack: Stack) -> dict[str, list[str]]:
+    """List by resource what the template's WorkFunctionPolicy grants with a stack's parameters."""
+    source, output = (f"arn:aws:s3:::{each}" for each in (stack.input_bucket, stack.output_bucket))
+    removes = stack.parameters.get("HandleDeletions") != "false"
+    granted = {
+        f"{source}/*": ["s3:GetObject", "s3:GetObjectVersion"],
+        source: ["s3:ListBucket", "s3:ListBucketVersions"],
+        output: ["s3:ListBucket"],
+        f"{output}/*": ["s3:GetObject", "s3:PutObject", *["s3:DeleteObject"] * removes],
     }
-    denied = [
-        f"{result['EvalActionName']} on {resource}"
-        for resource, actions in needed.items()
-        for result in iam.simulate_principal_policy(
-            PolicySourceArn=role, ActionNames=actions, ResourceArns=[resource]
-        )["EvaluationResults"]
-        if result["EvalDecision"] != "allowed"
-    ]
+    if key := stack.parameters.get("KmsKeyArn"):
+        granted[key] = ["kms:Decrypt", "kms:GenerateDataKey"]
+    return granted
+
+
+def _permissions(deployment: Deployment) -> Checks:
+    iam = deployment.aws.client("iam")
+    denied = []
+    for resource, actions in work_permissions(deployment.stack).items():
+        asked: dict[str, Any] = {
+            "ActionNames": actions,
+            "ResourceArns": [resource.replace("*", "key")],
+        }
+        if resource.startswith("arn:aws:kms:"):  # the policy lets it be used through S3
+            service = f"s3.{resource.split(':')[3]}.amazonaws.com"
+            context = {"ContextKeyName": "kms:ViaService", "ContextKeyValues": [service]}
+            asked["ContextEntries"] = [context | {"ContextKeyType": "string"}]
+        answer = iam.simulate_principal_policy(PolicySourceArn=deployment.function["Role"], **asked)
+        denied += [
+            f"{each['EvalActionName']} on {resource}"
+            for each in answer["EvaluationResults"]
+            if each["EvalDecision"] != "allowed"
+        ]
     yield _either(
         bool(denied),
         f"The function's role lacks {', '.join(denied)}.",
         "Name the role in WorkFunctionRoleName, or attach the policy WorkFunctionPolicyArn.",
-        "The function's role may read and write the buckets.",
+        "The function's role has the permissions that the fence needs.",
     )
 
 
@@ -251,23 +292,16 @@ def _retries(deployment: Deployment) -> Checks:
 
 
 def _alarms(deployment: Deployment) -> Checks:
-    cloudwatch, sns = deployment.aws.client("cloudwatch"), deployment.aws.client("sns")
-    own = set(deployment.resources.values())
-    alarms = [
-        alarm
-        for page in cloudwatch.get_paginator("describe_alarms").paginate()
-        for alarm in page["MetricAlarms"]
-        if alarm["AlarmName"] in own
-    ]
-    for alarm in alarms:
+    for alarm in deployment.alarms:
         if alarm["StateValue"] == "ALARM":
             yield Check(WRONG, alarm["AlarmDescription"], "docs/operate.md, 'Alarms'")
-    if deployment.aws.is_local:  # where nobody needs them
-        return
-    topics = {action for alarm in alarms for action in alarm["AlarmActions"]}
+
+
+def _subscriptions(deployment: Deployment) -> Checks:
+    sns, alarms = deployment.aws.client("sns"), deployment.alarms
     confirmed = [
         subscription
-        for topic in topics
+        for topic in {action for alarm in alarms for action in alarm["AlarmActions"]}
         for page in sns.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=topic)
         for subscription in page["Subscriptions"]
         if subscription["SubscriptionArn"].startswith("arn:")
@@ -283,22 +317,11 @@ def _alarms(deployment: Deployment) -> Checks:
 
 def _change(deployment: Deployment, policy: str) -> Checks:
     """Check what must be done before a change of policy: docs/policies.md, 'Switch policies'."""
-    parameters, new = deployment.stack.parameters, policies.policy(policy)
-    wrong: list[Check] = []
+    new, wrong = policies.policy(policy), list[Check]()
 
     def first(text: str, remedy: str) -> None:
         wrong.append(Check(WRONG, f"Before Policy={policy}: {text}", remedy))
 
-    names = [f"ApproximateNumberOfMessages{each}" for each in ("", "NotVisible", "Delayed")]
-    attributes = deployment.aws.client("sqs").get_queue_attributes(
-        QueueUrl=deployment.stack.retry_events_queue_url, AttributeNames=names
-    )["Attributes"]
-    waiting = sum(int(attributes.get(each, 0)) for each in names)
-    if waiting and not new.deletions and parameters.get("HandleDeletions") != "false":
-        first(
-            f"{counted(waiting, 'event')} in the retry queue: it parks the deletions among them.",
-            "Wait until inorder retrying lists none.",
-        )
     if new.fence == "each" and not _keeps_versions(deployment):
         first(
             "the input bucket keeps no versions: it cannot process what is overwritten at once.",
@@ -314,6 +337,8 @@ def _change(deployment: Deployment, policy: str) -> Checks:
 
 
 CHECKS: tuple[Callable[[Deployment], Checks], ...] = (
-    *(_bucket, _output_bucket, _rules, _keys, _function, _permissions, _concurrency),
+    *(_bucket, _output_bucket, _rules, _keys, _function, _concurrency),
     *(_queues, _retries, _alarms),
 )
+# The local AWS asks no role, and nobody needs its alarms.
+ON_AWS: tuple[Callable[[Deployment], Checks], ...] = (_permissions, _subscriptions)

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from inorder.aws import health
 from inorder.aws.health import RIGHT, WRONG
-from inorder.aws.stack import deploy
+from inorder.aws.stack import Connection, deploy
 from inorder.local_aws import LocalAws
 from tests.stack.conftest import Inorder, Workflow
 
@@ -25,6 +26,32 @@ def test_a_healthy_stack_has_nothing_wrong(inorder: Inorder) -> None:
     assert lines
 
 
+def test_a_bucket_that_does_not_exist_is_wrong(workflow: Workflow, inorder: Inorder) -> None:
+    bucket = {"Bucket": workflow.stack.output_bucket}
+    workflow.s3.delete_bucket(**bucket)
+    said = inorder("doctor")
+    workflow.s3.create_bucket(**bucket)
+    assert said.exit_code == 1
+    [wrong] = [line for line in said.stdout.splitlines() if line.startswith(WRONG)]
+    assert "Output bucket: An error occurred (404)" in wrong
+
+
+def test_a_role_without_an_action_is_wrong_on_aws(workflow: Workflow, inorder: Inorder) -> None:
+    """The local AWS can answer, but it asks no role, so that nothing is wrong there."""
+    deployment = health.Deployment(Connection(workflow.stack.name, workflow.local))
+    [before] = health._permissions(deployment)
+    role, objects = workflow.resource("InvertImageRole"), f"{workflow.stack.output_bucket}/*"
+    statement = {"Effect": "Deny", "Action": "s3:DeleteObject", "Resource": "*"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    policy = {"RoleName": role, "PolicyName": "less"}
+    workflow.local.client("iam").put_role_policy(**policy, PolicyDocument=document)
+    [after] = health._permissions(deployment)
+    assert (before.state, after.state) == (RIGHT, WRONG)
+    assert after.text == f"The function's role lacks s3:DeleteObject on arn:aws:s3:::{objects}."
+    assert inorder("doctor").exit_code == 0
+    workflow.local.client("iam").delete_role_policy(**policy)
+
+
 def break_all(workflow: Workflow) -> None:
     """Do to a stack what `WRONG_THEN` names."""
     client, stack, resource = workflow.local.client, workflow.stack, workflow.resource
@@ -39,12 +66,11 @@ def break_all(workflow: Workflow) -> None:
     outputs = {name: {"Value": value} for name, value in shared.items()}
     template = {"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}, "Outputs": outputs}
     client("cloudformation").create_stack(StackName="other", TemplateBody=json.dumps(template))
-    client("events").disable_rule(Name=resource("EventsRule").rpartition("/")[2])
+    client("events").disable_rule(Name=resource("EventsRule"))
+    rule = {"Name": resource("RetryEventsRule"), "EventBusName": resource("RetryEventsBus")}
+    client("events").disable_rule(**rule)
     functions.update_function_configuration(**function, Timeout=111)
     functions.put_function_concurrency(**function, ReservedConcurrentExecutions=0)
-    client("iam").detach_role_policy(
-        RoleName=resource("InvertImageRole"), PolicyArn=resource("WorkFunctionPolicy")
-    )
     client("sqs").send_message(QueueUrl=stack.parked_events_queue_url, MessageBody="{}")
     [mapping] = functions.list_event_source_mappings(FunctionName=resource("RetryEventsFunction"))[
         "EventSourceMappings"
@@ -59,9 +85,9 @@ WRONG_THEN = [
     "sends no events to EventBridge",
     "also invokes the function",
     "is also that of the stack other: events are parked",
-    "is disabled: no event starts an execution",
+    "(EventsRule) is disabled",
+    "(RetryEventsRule) is disabled",
     "may take 111 s, and the policy waits for 110 s",
-    "lacks s3:GetObject on",
     "reserved concurrency is 0",
     "ParkedEventsQueue has 1 unread message.",
     "Nothing reads the retry queue",
@@ -78,3 +104,4 @@ def test_what_is_wrong_is_named(workflow: Workflow, inorder: Inorder) -> None:
     wrong = [line for line in said.stdout.splitlines() if line.startswith(WRONG)]
     for line, expected in zip(wrong, WRONG_THEN, strict=True):
         assert expected in line
+    assert said.stdout.count("; then inorder backfill") == 3  # the bucket and the rules

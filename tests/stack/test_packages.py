@@ -78,7 +78,7 @@ def test_the_commands_of_the_person_on_call_work_without_a_checkout(
         "stuck": "0 keys.",
         "undelivered": "Every event was delivered.",
         "redrive --all": "Started: ",
-        "doctor": "right    The rule is enabled.",
+        "doctor": "right    The rules are enabled.",
         "cost": "A month of latest-wins",
     }.items():
         code, printed = run(arguments)

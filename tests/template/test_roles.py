@@ -5,11 +5,14 @@ more may be there. No local engine enforces this role.
 """
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from inorder import PROJECT
 from inorder.asl.definition import START
+from inorder.aws.health import work_permissions
 from inorder.model import policies
 from inorder.model.policies import Policy
 from tests.support.resolved_template import Json, of_type, template
@@ -92,6 +95,23 @@ def test_the_work_policy_is_for_every_policy_and_removes_nothing_in_vain() -> No
         assert other["WorkFunctionPolicy"] == one["WorkFunctionPolicy"]
     kept = Deployed(HandleDeletions="false").grants("InvertImageRole")
     assert one.grants("InvertImageRole") - kept == {("s3:DeleteObject", f"{OUTPUTS}/*")}
+
+
+@pytest.mark.parametrize("deletions", ["true", "false"])
+@pytest.mark.parametrize("key", ["", KEY])
+def test_doctor_asks_for_what_the_work_policy_grants(deletions: str, key: str) -> None:
+    parameters = EVERYTHING | {"HandleDeletions": deletions, "KmsKeyArn": key}
+    stack: Any = SimpleNamespace(
+        input_bucket="InputBucket", output_bucket="OutputBucket", parameters=parameters
+    )
+    asked = {
+        (action, resource)
+        for resource, actions in work_permissions(stack).items()
+        for action in actions
+    }
+    logs = {("logs:CreateLogStream", "FunctionLogGroup.Arn")}
+    logs |= {("logs:PutLogEvents", "FunctionLogGroup.Arn")}
+    assert Deployed(**parameters).grants("InvertImageRole") == asked | logs
 
 
 def test_the_description_of_the_work_policy_does_not_change() -> None:

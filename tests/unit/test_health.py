@@ -1,13 +1,15 @@
-"""What `inorder doctor` says of retries, keys and alarms: AWS's answers are built here."""
+"""What `inorder doctor` says of a stack: AWS's answers are built here."""
 
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from botocore.exceptions import ClientError
 
 from inorder.aws import health, retrying
-from inorder.aws.health import ADVICE, RIGHT, WRONG, Check
+from inorder.aws.health import ADVICE, RIGHT, UNKNOWN, WRONG, Check
 from inorder.aws.retrying import RetryingEvent
 from inorder.aws.stack import Stack
 
@@ -21,24 +23,19 @@ def deployment(is_local: bool = False, clients: Any = None, **parameters: str) -
 
 
 @pytest.mark.parametrize(
-    ("policy", "changed", "waiting", "said"),
+    ("policy", "timeout", "said"),
     [
-        ("latest-wins", {}, "1", "Nothing must be done"),
-        ("uncoordinated", {}, "1", "1 event in the retry queue"),
-        ("uncoordinated", {"HandleDeletions": "false"}, "1", "Nothing must be done"),
-        ("every-version", {}, "0", "the input bucket keeps no versions"),
-        ("uncoordinated", {"Timeout": 61}, "0", "the function may take 61 s, and it waits for 15"),
+        ("latest-wins", 15, "Nothing must be done"),
+        ("uncoordinated", 15, "Nothing must be done"),
+        ("every-version", 15, "the input bucket keeps no versions"),
+        ("uncoordinated", 61, "the function may take 61 s, and it waits for 15"),
     ],
 )
 def test_what_must_be_done_before_a_change_of_policy_is_named(
-    policy: str, changed: dict[str, Any], waiting: str, said: str
+    policy: str, timeout: int, said: str
 ) -> None:
-    attributes = {"Attributes": {"ApproximateNumberOfMessagesDelayed": waiting}}
-    clients = SimpleNamespace(
-        get_queue_attributes=lambda **_: attributes, get_bucket_versioning=lambda **_: {}
-    )
-    asked = deployment(clients=clients, **changed)
-    asked.function = {"Timeout": changed.get("Timeout", 15)}
+    asked = deployment(clients=SimpleNamespace(get_bucket_versioning=lambda **_: {}))
+    asked.function = {"Timeout": timeout}
     [finding] = health._change(asked, policy)
     assert said in finding.text
     assert finding.state == (RIGHT if "Nothing" in said else WRONG)
@@ -78,9 +75,69 @@ def test_objects_that_the_filter_leaves_out_are_named(parameters: Any, said: str
     assert all(said in each.text for each in found)
 
 
-@pytest.mark.parametrize(("is_local", "states"), [(True, []), (False, [ADVICE])])
-def test_alarms_that_reach_nobody_are_advice_on_aws(is_local: bool, states: list[str]) -> None:
-    alarm = {"AlarmName": "a", "AlarmActions": [], "StateValue": "OK"}
-    pages = SimpleNamespace(paginate=lambda: [{"MetricAlarms": [alarm]}])
-    asked = deployment(is_local, SimpleNamespace(get_paginator=lambda _: pages))
-    assert [each.state for each in health._alarms(asked)] == states
+def test_alarms_that_reach_nobody_are_advice() -> None:
+    asked = deployment()
+    asked.alarms = [{"AlarmActions": []}]
+    assert [each.state for each in health._subscriptions(asked)] == [ADVICE]
+
+
+@pytest.mark.parametrize(("is_local", "asked"), [(True, []), (False, ["role"])])
+def test_a_local_aws_is_not_asked_about_its_roles(
+    is_local: bool, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "Deployment", lambda aws: aws)
+    monkeypatch.setattr(health, "CHECKS", ())
+    on_aws = [lambda _: iter([Check(RIGHT, "role")])]
+    monkeypatch.setattr(health, "ON_AWS", on_aws)
+    aws: Any = SimpleNamespace(is_local=is_local)
+    assert [each.text for each in health.health(aws)] == asked
+
+
+@pytest.mark.parametrize(
+    ("code", "state"),
+    [
+        ("NoSuchBucket", WRONG),
+        ("404", WRONG),
+        ("ResourceNotFoundException", WRONG),
+        ("QueueDoesNotExist", WRONG),
+        ("NoSuchEntity", WRONG),
+        ("AccessDenied", UNKNOWN),
+        ("403", UNKNOWN),
+        ("ThrottlingException", UNKNOWN),
+    ],
+)
+def test_what_does_not_exist_is_wrong(
+    code: str, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "Deployment", lambda aws: aws)
+    check = Mock(__name__="_output_bucket")
+    check.side_effect = ClientError({"Error": {"Code": code, "Message": "m"}}, "Read")
+    monkeypatch.setattr(health, "CHECKS", (check,))
+    aws: Any = SimpleNamespace(is_local=True)
+    [finding] = health.health(aws)
+    assert finding.state == state
+    assert bool(finding.remedy) == (state == WRONG)
+    assert finding.text.startswith(f"Output bucket: An error occurred ({code})")
+
+
+def test_a_key_is_asked_for_as_s3_uses_it() -> None:
+    """The policy lets the key be used through S3 only, so another question would be denied."""
+    key, questions = "arn:aws:kms:eu-west-1:123456789012:key/k", list[dict[str, Any]]()
+
+    def simulate(**question: Any) -> dict[str, Any]:
+        questions.append(question)
+        [of] = question["ResourceArns"]
+        state = "allowed" if of != key or "ContextEntries" in question else "implicitDeny"
+        names = question["ActionNames"]
+        return {"EvaluationResults": [{"EvalActionName": n, "EvalDecision": state} for n in names]}
+
+    clients = SimpleNamespace(simulate_principal_policy=simulate)
+    asked = deployment(clients=clients, KmsKeyArn=key)
+    asked.function = {"Role": "r"}
+    [finding] = health._permissions(asked)
+    assert finding.state == RIGHT
+    [question] = [each for each in questions if each["ResourceArns"] == [key]]
+    assert question["ActionNames"] == ["kms:Decrypt", "kms:GenerateDataKey"]
+    [context] = question["ContextEntries"]
+    assert context["ContextKeyValues"] == ["s3.eu-west-1.amazonaws.com"]
+    assert {each["ResourceArns"][0] for each in questions} >= {"arn:aws:s3:::in/key"}
