@@ -1,7 +1,6 @@
-"""What tables of policies share: the rows, outputs and writes of states that are alike."""
+"""What the cases of several policies share: states, outputs and writes that are alike."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import ANY
@@ -14,26 +13,15 @@ from tests.policies.table import (
     VERSIONED,
     Data,
     Effect,
-    Flow,
+    Response,
     Row,
     Write,
 )
-from tests.support.events import created
+from tests.support.events import created, without
 
 UNRECORDED = {"account": "", "resources": []}  # fields that are empty in the record's event
-NO_LOCK = {"lock_token": "", "break_at_poll": 0}
 SINCE: Data = {"in_progress_since": "then"}  # has a record in the index
 RECORDED = {"in_progress_since": ANY, "state_machine": "test", "event": ANY}
-
-
-NOT_SENT, NOT_FORWARDED = "QueueLost*2 TimedOut", "ForwardFailed*2 TimedOut"
-WRITE_FAILED, RELEASE_FAILED = "Busy*2 TimedOut", "Busy*3 TimedOut"
-REFUSED = "TooLarge FarTooLarge NotJson"  # answers that a state does not take
-CLAIM_FAILED = "Busy*2 Unanswered TimedOut"
-
-
-def ends(*more: str) -> Flow:
-    return dict.fromkeys(["Processed", "Duplicate", "Parked", "Retrying", *more], "")
 
 
 def s3_events(*, deletions: bool = True) -> list[Row]:
@@ -41,10 +29,10 @@ def s3_events(*, deletions: bool = True) -> list[Row]:
     accepted: list[Any] = [CREATED, created(version_id=5), created(version_id="")]
     refused: list[Any] = [
         *({}, [], "text", NO_S3_EVENT),
-        without("detail-type", event),
+        without(event, "detail-type"),
         event | {"detail-type": "Object Restore Completed"},
         event | {"detail": event["detail"] | {"bucket": {}}},
-        without("detail", event),
+        without(event, "detail"),
         *(event | {"detail": each} for each in (*others, {"bucket": {"name": "b"}})),
         *(event | {"detail": event["detail"] | {"object": each}} for each in others),
         *(created(**{"bucket": value}) for value in (5, "")),
@@ -62,11 +50,7 @@ def s3_events(*, deletions: bool = True) -> list[Row]:
     ]
 
 
-def without(name: str, data: Data) -> Data:
-    return {field: value for field, value in data.items() if field != name}
-
-
-def adds(state: str, data: Data, response: str = "", **added: Any) -> Effect:
+def adds(state: str, data: Data, response: Response | None = None, **added: Any) -> Effect:
     """Let a state add fields to its input, or replace some."""
     return Effect(state, data, data | added, response)
 
@@ -81,13 +65,6 @@ def prepared(start: Data) -> list[Effect]:
         output = {"object_key": key, "sequencer": described["sequencer"], **start}
         outputs.append(Effect(state, {}, output, event=event))
     return outputs
-
-
-def outcomes(data: Data, *names: str) -> list[Effect]:
-    told = {"object_key": data["object_key"], "sequencer": data["sequencer"]}
-    result, reason = {"result": data["inversion"]["Payload"]}, {"reason": data["fault"]}
-    more: Data = {"Processed": result, "Retrying": reason}
-    return [Effect(name, data, {"outcome": name} | told | more.get(name, {})) for name in names]
 
 
 @dataclass(eq=False)
@@ -105,18 +82,11 @@ class Text:
 NOW = Text("(?!then).+")
 
 
-def refused(state: str, *records: Data | None) -> list[Write]:
+def refused(state: str, *records: Data) -> list[Write]:
     return [Write(state, record, record, is_refused=True) for record in records]
 
 
-def release(
-    state: str,
-    since: Mapping[str, Any],
-    **after: Any,
-) -> list[Write]:
+def release(state: str, since: Data, after: Data) -> list[Write]:
     """Let an execution release only its own lock; `after` is the record without it."""
     mine = {"lock_token": "mine", "execution": EXECUTION, **since}
-    return [
-        Write(state, mine, after),
-        *refused(state, mine | {"lock_token": "theirs"}),
-    ]
+    return [Write(state, mine, after), *refused(state, mine | {"lock_token": "theirs"})]

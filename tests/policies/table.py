@@ -1,24 +1,37 @@
-"""What the table of a policy has, ``tests/policies/<policy>/cases.py``: rows, outputs, writes.
+"""What the cases of a policy consist of, which `tests/policies/<policy>/cases.py` has.
 
-`test_states` runs it through TestState.
+`test_states` runs them through TestState.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from tests.support.events import SEQUENCER, shipped
 
 Data = dict[str, Any]
-# What follows each state that is no Choice, or "" at an end: "Sent: Parked; Busy*2 TimedOut: Lost"
-# by the responses to its Task. "Busy*2" is the answer to each of two attempts. The engine itself
-# makes "TimedOut".
-Flow = Mapping[str, str]
+EXECUTION = "arn:test"
+FAULT = {"Error": "Some.Fault", "Cause": "because"}
+EXPIRES_AT = "1795000000"
+NEVER = 253402300799  # the last second of the year 9999
 CREATED = shipped("object-created")
 DELETED = shipped("object-deleted")
 VERSIONED = shipped("object-created-in-versioned-bucket")
 # What S3 sends to a queue to try it.
 NO_S3_EVENT = {"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "pictures"}
+
+
+@dataclass(frozen=True)
+class Response:
+    """What a service gives to a Task, at each of some attempts: a result, or an error."""
+
+    result: Any = None
+    error: str = ""
+    attempts: int = 1
+
+    def times(self, attempts: int) -> "Response":
+        """Give the same at each of so many attempts, after which the Task gives up."""
+        return replace(self, attempts=attempts)
 
 
 class Row(NamedTuple):
@@ -27,7 +40,7 @@ class Row(NamedTuple):
     state: str
     input: Any
     following: str | None
-    response: str = ""
+    response: Response | None = None
     event: Any = None  # of the execution, if not the table's
 
 
@@ -37,7 +50,7 @@ class Effect(NamedTuple):
     state: str
     input: Any
     output: Any
-    response: str = ""
+    response: Response | None = None
     event: Any = None
 
 
@@ -50,22 +63,19 @@ class Write(NamedTuple):
     is_refused: bool = False
 
 
-class Way(NamedTuple):
-    """What follows a state after a response to each of some attempts."""
-
-    state: str
-    response: str
-    attempts: int
-    following: str | None
+# Which states may follow a state, each after which responses to its Task.
+Targets = Mapping[str, Sequence[Response]]
+Transitions = Mapping[str, Targets]
+END: Targets = {}
 
 
 @dataclass(frozen=True)
 class Cases:
-    """The table of a policy."""
+    """The cases of a policy."""
 
     data: Data  # input that suits every state but the Choices
     choices: list[Row]
-    flow: Flow  # of all other states
+    transitions: Transitions  # of all other states
     outputs: list[Effect]  # of each Pass, and of each Task whose result is read later
     writes: list[Write]  # of each state with a condition
     stories: list[str]  # `stories` explains them
@@ -74,24 +84,16 @@ class Cases:
     survivors: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def ways(self) -> Iterator[Way]:
-        for state, follows in self.flow.items():
-            for part in follows.split("; "):
-                responses, _, following = part.rpartition(": ")
-                for told in responses.split() or [""]:
-                    response, _, attempts = told.partition("*")
-                    yield Way(state, response, int(attempts or 1), following or None)
-
-    @property
-    def rows(self) -> list[Row]:
-        others = (Row(way.state, self.data, way.following, way.response) for way in self.ways)
-        return [*self.choices, *others]
-
-
-EXECUTION = "arn:test"
-FAULT = {"Error": "Some.Fault", "Cause": "because"}
-EXPIRES_AT = "1795000000"
-NEVER = 253402300799  # the last second of the year 9999
+    def rows(self) -> Iterator[Row]:
+        yield from self.choices
+        for state, targets in self.transitions.items():
+            if not targets:
+                yield Row(state, self.data, None)
+            for following, responses in targets.items():
+                if not responses:
+                    yield Row(state, self.data, following)
+                for response in responses:
+                    yield Row(state, self.data, following, response)
 
 
 def item(**attributes: str) -> Data:
@@ -100,39 +102,39 @@ def item(**attributes: str) -> Data:
 
 
 def answer(payload: Any) -> Data:
+    """Build what an invocation returns."""
     return {"Payload": payload}
 
 
+# What the function answers.
 PROCESSED = {"outcome": "Processed", "output_key": "out-beach.png", "expires_at": EXPIRES_AT}
 SUPERSEDED = PROCESSED | {"outcome": "Superseded"}
 INVALID = {"error": "InvalidImage", "cause": "cannot identify image file"}
 REJECTED = {"outcome": "Rejected", "expires_at": EXPIRES_AT, **INVALID}
-CONDITION_FAILED, TIMED_OUT = "ConditionFailed", "TimedOut"
-ERRORS = {
-    CONDITION_FAILED: "DynamoDB.ConditionalCheckFailedException",
-    TIMED_OUT: "States.Timeout",
-    "Busy": "DynamoDB.ThrottlingException",
-    "Unanswered": "DynamoDB.SdkClientException",
-    "FunctionFailed": "Lambda.ServiceException",
-    "Throttled": "Lambda.TooManyRequestsException",
-    "ForwardFailed": "EventBridge.FailedEntry",
-    "QueueLost": "SQS.SdkClientException",
-    "StartRefused": "StepFunctions.ExecutionLimitExceededException",
-    "TooLarge": "States.DataLimitExceeded",
-    "FarTooLarge": "Function.ResponseSizeTooLarge",
-    "NotJson": "Runtime.MarshalError",
-}
-RESPONSES: dict[str, Data] = {
-    **{name: {"Throw": {"Error": error, "Cause": name}} for name, error in ERRORS.items()},
-    "Written": {"Return": {}},
-    "Released": {"Return": {"Attributes": item(event="{}", sequencer="0C")["Item"]}},
-    "Started": {"Return": {"ExecutionArn": "arn:newest", "StartDate": "then"}},
-    "Sent": {"Return": {"MessageId": "5f0c3a52-8a4e-4c57-9d0b-2b9a6f1e7c11"}},
-    "Forwarded": {"Return": {"FailedEntryCount": 0, "Entries": [{"EventId": "5f0c3a52"}]}},
-    "Processed": {"Return": answer(PROCESSED)},
-    "Superseded": {"Return": answer(SUPERSEDED)},
-    "Rejected": {"Return": answer(REJECTED)},
-    "Unknown": {"Return": answer({"outcome": "Sure"})},
-    "Found": {"Return": item(status="FAILED", sequencer=SEQUENCER)},
-    "NoRecord": {"Return": {}},
-}
+UNKNOWN = {"outcome": "Sure"}
+
+# What services return.
+WRITTEN = Response({})
+NO_RECORD = Response({})
+FOUND = Response(item(status="FAILED", sequencer=SEQUENCER))
+RELEASED = Response({"Attributes": item(event="{}", sequencer="0C")["Item"]})
+STARTED = Response({"ExecutionArn": "arn:newest", "StartDate": "then"})
+SENT = Response({"MessageId": "5f0c3a52-8a4e-4c57-9d0b-2b9a6f1e7c11"})
+FORWARDED = Response({"FailedEntryCount": 0, "Entries": [{"EventId": "5f0c3a52"}]})
+ANSWERED_PROCESSED, ANSWERED_SUPERSEDED, ANSWERED_REJECTED, ANSWERED_UNKNOWN = (
+    Response(answer(payload)) for payload in (PROCESSED, SUPERSEDED, REJECTED, UNKNOWN)
+)
+
+# The errors of services.
+CONDITION_FAILED = Response(error="DynamoDB.ConditionalCheckFailedException")
+BUSY = Response(error="DynamoDB.ThrottlingException")
+UNANSWERED = Response(error="DynamoDB.SdkClientException")
+FUNCTION_FAILED = Response(error="Lambda.ServiceException")
+THROTTLED = Response(error="Lambda.TooManyRequestsException")
+FORWARD_FAILED = Response(error="EventBridge.FailedEntry")
+QUEUE_LOST = Response(error="SQS.SdkClientException")
+START_REFUSED = Response(error="StepFunctions.ExecutionLimitExceededException")
+TOO_LARGE = Response(error="States.DataLimitExceeded")
+FAR_TOO_LARGE = Response(error="Function.ResponseSizeTooLarge")
+NOT_JSON = Response(error="Runtime.MarshalError")
+TIMED_OUT = Response(error="States.Timeout")  # which the engine itself makes

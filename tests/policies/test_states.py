@@ -14,9 +14,9 @@ from tests.policies.table import (
     CREATED,
     EXECUTION,
     FAULT,
-    RESPONSES,
     TIMED_OUT,
     Data,
+    Response,
 )
 from tests.policies.tables import STATES, TABLES
 from tests.proof.simulation.machine import first_for
@@ -70,14 +70,13 @@ def run_state(
     return tested
 
 
-def mocked(response: str) -> Data | None:
+def mocked(response: Response | None) -> Data | None:
     """Give what TestState wants instead of calling the service."""
-    if not response:
+    if response is None:
         return None
-    [(kind, content)] = RESPONSES[response].items()
-    if kind == "Return":
-        return {"result": json.dumps(content)}
-    return {"errorOutput": {"error": content["Error"], "cause": content["Cause"]}}
+    if response.error:
+        return {"errorOutput": {"error": response.error, "cause": "because"}}
+    return {"result": json.dumps(response.result)}
 
 
 def each_state(is_wanted: Callable[[str, str], bool] = lambda *_: True) -> pytest.MarkDecorator:
@@ -104,15 +103,15 @@ def test_each_state_gives_and_is_followed_by_what_the_table_says(
 @pytest.mark.parametrize("policy", TABLES)
 def test_the_table_has_every_state_transition_attempt_output_and_condition(policy: str) -> None:
     table, states = TABLES[policy], STATES[policy]
-    assert {row.state for row in table.rows} == set(states)
-    assert {(row.state, row.following) for row in table.rows if row.following} == {
+    rows = [*table.rows]
+    assert {row.state for row in rows} == set(states)
+    assert {(row.state, row.following) for row in rows if row.following} == {
         (name, target) for name in states for target in targets(states[name])
     }
-    for way in table.ways:
-        error = RESPONSES.get(way.response, {}).get("Throw", {}).get("Error")
-        if error and way.response != TIMED_OUT:
-            _, found = first_for(states[way.state].get("Retry", []), error)
-            assert way.attempts == 1 + (found["MaxAttempts"] if found else 0), way
+    for row in rows:
+        if row.response and row.response.error and row.response != TIMED_OUT:
+            _, found = first_for(states[row.state].get("Retry", []), row.response.error)
+            assert row.response.attempts == 1 + (found["MaxAttempts"] if found else 0), row
     passes = {name for name, state in states.items() if state["Type"] == "Pass"}
     assert passes <= {output.state for output in table.outputs}
     conditional = {

@@ -1,11 +1,19 @@
-"""What every_version promises, in a versioned bucket, its scenarios and its mutants."""
+"""What every_version promises, in a versioned bucket, its scenarios, and what breaks it."""
 
 from inorder.model import policies
-from tests.proof.model.engine import StepResult
 from tests.proof.model.promise import Promise
-from tests.proof.model.scenario import INVALID, scenarios
+from tests.proof.model.scenario import (
+    DELETED,
+    FAILED,
+    NO_IMAGE,
+    TIMED_OUT,
+    A,
+    B,
+    Deletion,
+    Scenario,
+)
 from tests.proof.model.state import Run, State, Stored
-from tests.proof.model.suite import Suite, breakages
+from tests.proof.model.suite import Breakage, Suite
 
 
 class EveryVersion(Promise):
@@ -16,12 +24,13 @@ class EveryVersion(Promise):
     def output_key(self, event: int) -> str:
         return f"out-k/{self.scenario.version(event)}"
 
-    def steps(self, state: State, run: Run, item: str | None, step: StepResult) -> str | None:
-        if step.following == "Invert Image" and run.event in state.done:
-            return f"I3: {run.event} is done and processed again"
-        return super().steps(state, run, item, step)
-
-    def writes(self, state: State, key: str, before: Stored | None, after: Stored) -> str | None:  # noqa: ARG002
+    def check_output(
+        self,
+        state: State,  # noqa: ARG002
+        key: str,
+        before: Stored | None,
+        after: Stored,
+    ) -> str | None:
         event = self.written(after)
         if key != self.output_key(event):
             return f"I3: {event} is written to {key}"
@@ -32,14 +41,14 @@ class EveryVersion(Promise):
         is_creation = self.scenario.version(event) == event
         return is_creation and self.scenario.is_deleted(event, state.happened)
 
-    def owes(self, state: State, after: Stored | None) -> bool:
+    def must_check_source(self, state: State, after: Stored | None) -> bool:
         """Tell whether the object had been deleted when its output was written."""
         return after is not None and self.is_gone(state, self.written(after))
 
     def written(self, output: Stored) -> int:
         return int(dict(output.metadata)["source-version-id"])
 
-    def shows(self, state: State) -> set[int]:
+    def shown_events(self, state: State) -> set[int]:
         """List the creations that have an output, and the deletions whose objects have none."""
         keys = {key for key, _ in state.outputs}
         return {
@@ -48,7 +57,7 @@ class EveryVersion(Promise):
             if (self.output_key(event) in keys) != self.scenario.is_deletion(event)
         }
 
-    def outcomes(self, state: State, run: Run) -> dict[str, bool]:
+    def true_outcomes(self, state: State, run: Run) -> dict[str, bool]:
         is_shown = run.event in state.effective
         return {
             "Processed": is_shown,
@@ -58,10 +67,10 @@ class EveryVersion(Promise):
 
     def is_rejection(self, state: State, run: Run, reason: str | None) -> bool:
         if reason == "InvalidImage":
-            return self.scenario.content(run.event).startswith(INVALID)
+            return self.scenario.is_no_image(run.event)
         return super().is_rejection(state, run, reason)
 
-    def rests(self, state: State) -> str | None:
+    def check_quiet(self, state: State) -> str | None:
         """Check I1: each version that exists has its output, and no deleted one has."""
         outputs = dict(state.outputs)
         for event in {*self.scenario.events} - state.parked - state.logged:
@@ -76,35 +85,80 @@ class EveryVersion(Promise):
                 content = f"inverse of {self.scenario.content(event)}"
                 if not output or not output.content.startswith(content):
                     return f"I1: all is quiet and {event} has no output"
-        return self.free(state)
+        return self.check_released(state)
 
 
-# `scenarios` explains the codes: in "12 A1 versioned", the version of the first event is deleted.
-
-TWO_VERSIONS = scenarios("11 12 versioned, 11 12 crashes=1 versioned, 12 A- Ab AA versioned")
-DELETED_VERSION = scenarios("12 A1 a1 versioned, 12 A1 crashes=1 versioned, 123 A-2 versioned")
-FAULTY = scenarios(
-    "1 a refusals=1 versioned, 1 a refusals=2 versioned, 1 crashes=1 faults=1 versioned, "
-    "1 faults=1 odd versioned, 11 expiries=1 versioned, 1 lates=1 versioned, "
-    "1 crashes=1 faults=1 sweeps=1 versioned"
+TWO_VERSIONS = (
+    Scenario([A], delivered=[1, 1], versioned=True),
+    Scenario([A], delivered=[1, 1], crashes=1, versioned=True),
+    Scenario([A, B], versioned=True),
+    Scenario([A, B], crashes=1, versioned=True),
+    *(Scenario(changes, versioned=True) for changes in ([A, DELETED], [A, NO_IMAGE], [A, A])),
 )
-SEVERAL_FAULTS = scenarios(
-    "1 crashes=2 versioned, 11 crashes=2 versioned, 11 12 faults=1 versioned, "
-    "11 lates=1 versioned, 1 lates=2 versioned, 12 A1 lates=1 versioned, 12 lates=1 versioned, "
-    "12 A1 A- faults=1 versioned, 1 a faults=1 versioned, 1 a crashes=1 versioned, "
-    "1 faults=1 repeats=1 versioned, 11 crashes=1 restarts=1 versioned, "
-    "12 A1 crashes=2 versioned, 12 A- Ab crashes=1 versioned, 12 failed versioned, "
-    "12 timeout versioned, 12 crashes=1 starts=1 versioned"
+DELETED_VERSION = (
+    Scenario([A, Deletion(1)], versioned=True),
+    Scenario([NO_IMAGE, Deletion(1)], versioned=True),
+    Scenario([A, Deletion(1)], crashes=1, versioned=True),
+    Scenario([A, DELETED, Deletion(2)], versioned=True),
 )
-THREE_EVENTS = scenarios("123 AB1 AB2 A-1 AA1 versioned, 123 AB1 crashes=1 versioned")
-BROKEN = breakages("""
-    prefix + (event.version_id or event.sequencer) => prefix + event.sequencer
-        1 versioned: I3: 1 is written to out-k/81
-    , source, **output.unchanged() => , source
-        1 crashes=1 faults=1 versioned: I3: the output of 1 is written again
-    self.find_source(event, **version) => True
-        12 A1 crashes=1 versioned: I1: all is quiet and 2 has left the output of its version
-""")
+FAULTY = (
+    Scenario([NO_IMAGE], refusals=1, versioned=True),
+    Scenario([NO_IMAGE], refusals=2, versioned=True),
+    Scenario([A], crashes=1, faults=1, versioned=True),
+    Scenario([A], faults=1, odd=True, versioned=True),
+    Scenario([A], delivered=[1, 1], expiries=1, versioned=True),
+    Scenario([A], lates=1, versioned=True),
+    Scenario([A], crashes=1, faults=1, sweeps=1, versioned=True),
+)
+SEVERAL_FAULTS = (
+    Scenario([A], crashes=2, versioned=True),
+    Scenario([A], lates=2, versioned=True),
+    Scenario([A], faults=1, repeats=1, versioned=True),
+    Scenario([A], delivered=[1, 1], crashes=2, versioned=True),
+    Scenario([A], delivered=[1, 1], faults=1, versioned=True),
+    Scenario([A], delivered=[1, 1], lates=1, versioned=True),
+    Scenario([A], delivered=[1, 1], crashes=1, restarts=1, versioned=True),
+    Scenario([NO_IMAGE], faults=1, versioned=True),
+    Scenario([NO_IMAGE], crashes=1, versioned=True),
+    Scenario([A, B], faults=1, versioned=True),
+    Scenario([A, B], lates=1, versioned=True),
+    Scenario([A, B], transient=(FAILED,), versioned=True),
+    Scenario([A, B], transient=(TIMED_OUT,), versioned=True),
+    Scenario([A, B], crashes=1, starts=1, versioned=True),
+    Scenario([A, Deletion(1)], lates=1, versioned=True),
+    Scenario([A, Deletion(1)], faults=1, versioned=True),
+    Scenario([A, Deletion(1)], crashes=2, versioned=True),
+    Scenario([A, DELETED], faults=1, versioned=True),
+    Scenario([A, DELETED], crashes=1, versioned=True),
+    Scenario([A, NO_IMAGE], crashes=1, versioned=True),
+)
+THREE_EVENTS = (
+    Scenario([A, B, Deletion(1)], versioned=True),
+    Scenario([A, B, Deletion(2)], versioned=True),
+    Scenario([A, DELETED, Deletion(1)], versioned=True),
+    Scenario([A, A, Deletion(1)], versioned=True),
+    Scenario([A, B, Deletion(1)], crashes=1, versioned=True),
+)
+BROKEN = (
+    Breakage(
+        "prefix + (event.version_id or event.sequencer)",
+        "prefix + event.sequencer",
+        Scenario([A], versioned=True),
+        "I3: 1 is written to out-k/81",
+    ),
+    Breakage(
+        ", source, **output.unchanged()",
+        ", source",
+        Scenario([A], crashes=1, faults=1, versioned=True),
+        "I3: the output of 1 is written again",
+    ),
+    Breakage(
+        "self.find_source(event, **version)",
+        "True",
+        Scenario([A, Deletion(1)], crashes=1, versioned=True),
+        "I1: all is quiet and 2 has left the output of its version",
+    ),
+)
 SUITE = Suite(
     EveryVersion,
     short=(*TWO_VERSIONS, *DELETED_VERSION, *FAULTY),

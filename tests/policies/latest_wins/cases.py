@@ -4,8 +4,9 @@ from typing import Any
 from unittest.mock import ANY
 
 from tests.policies import common, table
-from tests.policies.common import refused
+from tests.policies.common import adds, refused
 from tests.policies.table import EXECUTION, FAULT, NEVER, Cases, Effect, Row, Write, answer, item
+from tests.support.events import without
 
 PREPARED = {"object_key": "b/k", "sequencer": "0B", "lock_token": "mine", "polls": 0}
 UNRECORDED = {"unrecorded": common.UNRECORDED}
@@ -20,7 +21,7 @@ POLLS = 6
 LOCKED = {"sequencer": "0B", "status": "IN_PROGRESS", "lock_token": "theirs"}
 NEWER = LOCKED | {"sequencer": "0C"}
 FREE = LOCKED | {"lock_token": ""}
-UNREAD = common.without("record", WAITER)
+UNREAD = without(WAITER, "record")
 
 
 def polled(count: int, **record: str) -> table.Data:
@@ -56,10 +57,7 @@ ANSWERS: list[tuple[Any, str]] = [
     ({"outcome": "Processed", "expires_at": "1"}, "Release Lock"),
     ({"outcome": "Superseded", "expires_at": "1"}, "Release Unprocessed Key"),
     (REJECTED, "Reject Object"),
-    *(
-        (common.without(name, REJECTED), "Reject Result")
-        for name in ("error", "cause", "expires_at")
-    ),
+    *((without(REJECTED, each), "Reject Result") for each in ("error", "cause", "expires_at")),
     *((REJECTED | {"expires_at": each}, "Reject Result") for each in (1, None)),
     *(({"outcome": each, "expires_at": "1"}, "Reject Result") for each in ("Sure", 1)),
     *(({"outcome": each}, "Reject Result") for each in ("Processed", "Superseded")),
@@ -96,28 +94,59 @@ CHOICES = [
     *(Row("Final Outcome?", ended, outcome) for ended, outcome in ENDS),
 ]
 
-RELEASED = "ConditionFailed: Release Lock Only; Busy*6 TimedOut: Hand Over Event"
-FLOW = {
-    **dict.fromkeys(["Prepare Event", "Prepare Version"], "Claim Key"),
-    "Claim Key": "Written: Invert Image; ConditionFailed: Record Newest Event; "
-    f"{common.CLAIM_FAILED}: Hand Over Event",
-    "Record Newest Event": "Written ConditionFailed: Count Poll; "
-    f"{common.CLAIM_FAILED}: Hand Over Event",
-    **{"Count Poll": "Read Key Record", "Wait For Lock": "Count Poll", "Keep Answer": "Superseded"},
-    "Read Key Record": "Found NoRecord Busy TimedOut: Key State?",
-    "Invert Image": "Processed Superseded Rejected Unknown: Outcome?; "
-    f"{common.REFUSED}: Reject Result; "
-    "Throttled*12 FunctionFailed TimedOut: Hand Over Event",
-    "Release Lock": f"Written: Processed; {RELEASED}",
-    "Release Unprocessed Key": f"Written: Final Outcome?; {RELEASED}",
-    "Release Lock Only": "Released: Newer Event?; "
-    f"ConditionFailed {common.WRITE_FAILED}: Final Outcome?",
-    "Start Newest Event": "Started StartRefused*2 TimedOut: Final Outcome?",
-    **dict.fromkeys(["Give Up Waiting", "Reject Event", "Reject Object"], "Hand Over Event"),
-    "Reject Result": "Reject Object",
-    "Hand Over Event": "Sent: Rejected?; QueueLost TimedOut: Send By EventBridge",
-    "Send By EventBridge": f"Forwarded {common.NOT_FORWARDED}: Rejected?",
-    **common.ends("Superseded", "Not Parked"),
+NOT_CLAIMED = [table.BUSY.times(2), table.UNANSWERED, table.TIMED_OUT]
+RELEASE_FAILS: table.Targets = {
+    "Release Lock Only": [table.CONDITION_FAILED],
+    "Hand Over Event": [table.BUSY.times(6), table.TIMED_OUT],
+}
+TRANSITIONS: table.Transitions = {
+    "Prepare Event": {"Claim Key": []},
+    "Prepare Version": {"Claim Key": []},
+    "Claim Key": {
+        "Invert Image": [table.WRITTEN],
+        "Record Newest Event": [table.CONDITION_FAILED],
+        "Hand Over Event": NOT_CLAIMED,
+    },
+    "Record Newest Event": {
+        "Count Poll": [table.WRITTEN, table.CONDITION_FAILED],
+        "Hand Over Event": NOT_CLAIMED,
+    },
+    "Count Poll": {"Read Key Record": []},
+    "Read Key Record": {
+        "Key State?": [table.FOUND, table.NO_RECORD, table.BUSY, table.TIMED_OUT],
+    },
+    "Wait For Lock": {"Count Poll": []},
+    "Invert Image": {
+        "Outcome?": [
+            *(table.ANSWERED_PROCESSED, table.ANSWERED_SUPERSEDED),
+            *(table.ANSWERED_REJECTED, table.ANSWERED_UNKNOWN),
+        ],
+        "Reject Result": [table.TOO_LARGE, table.FAR_TOO_LARGE, table.NOT_JSON],
+        "Hand Over Event": [table.THROTTLED.times(12), table.FUNCTION_FAILED, table.TIMED_OUT],
+    },
+    "Release Lock": {"Processed": [table.WRITTEN], **RELEASE_FAILS},
+    "Release Unprocessed Key": {"Final Outcome?": [table.WRITTEN], **RELEASE_FAILS},
+    "Release Lock Only": {
+        "Newer Event?": [table.RELEASED],
+        "Final Outcome?": [table.CONDITION_FAILED, table.BUSY.times(2), table.TIMED_OUT],
+    },
+    "Start Newest Event": {
+        "Final Outcome?": [table.STARTED, table.START_REFUSED.times(2), table.TIMED_OUT],
+    },
+    "Give Up Waiting": {"Hand Over Event": []},
+    "Reject Event": {"Hand Over Event": []},
+    "Reject Object": {"Hand Over Event": []},
+    "Reject Result": {"Reject Object": []},
+    "Hand Over Event": {
+        "Rejected?": [table.SENT],
+        "Send By EventBridge": [table.QUEUE_LOST, table.TIMED_OUT],
+    },
+    "Send By EventBridge": {
+        "Rejected?": [table.FORWARDED, table.FORWARD_FAILED.times(2), table.TIMED_OUT],
+    },
+    "Keep Answer": {"Superseded": []},
+    **dict.fromkeys(["Processed", "Superseded", "Duplicate", "Retrying", "Parked"], table.END),
+    "Not Parked": table.END,
 }
 
 KEY = {name: DATA[name] for name in ("object_key", "sequencer")}
@@ -127,32 +156,32 @@ REASON = {"Error": "InvalidImage", "Cause": "cut", "rejected": True}
 LOCKED_REASON = {"Error": "KeyLocked", "Cause": ANY}
 OUTPUTS = [
     *common.prepared({"lock_token": ANY, "polls": 0} | UNRECORDED),
-    Effect("Claim Key", DATA, HOLDER, "Written"),
-    common.adds("Read Key Record", UNREAD, "Found", record=table.RESPONSES["Found"]["Return"]),
-    common.adds("Read Key Record", UNREAD, table.TIMED_OUT, refusal=ANY),
+    Effect("Claim Key", DATA, HOLDER, table.WRITTEN),
+    adds("Read Key Record", UNREAD, table.FOUND, record=table.FOUND.result),
+    adds("Read Key Record", UNREAD, table.TIMED_OUT, refusal=ANY),
     Effect("Count Poll", DATA, PREPARED | UNRECORDED | {"polls": 2}),
-    common.adds("Give Up Waiting", WAITER, fault=LOCKED_REASON),
-    common.adds("Invert Image", WAITER, "Processed", **DONE_WORK),
-    common.adds("Invert Image", WAITER, "TooLarge", inversion=ANY),
+    adds("Give Up Waiting", WAITER, fault=LOCKED_REASON),
+    adds("Invert Image", WAITER, table.ANSWERED_PROCESSED, **DONE_WORK),
+    adds("Invert Image", WAITER, table.TOO_LARGE, inversion=ANY),
     Effect("Reject Event", {}, {"object_key": "", "sequencer": "", "fault": ANY}),
-    common.adds("Reject Result", WAITER, inversion=answer(UNKNOWN)),
+    adds("Reject Result", WAITER, inversion=answer(UNKNOWN)),
     Effect(
         "Reject Object",
         DATA | {"inversion": answer(REJECTED)},
         KEPT | {"fault": REASON, "inversion": answer({"expires_at": "1"}) | {"status": "FAILED"}},
     ),
-    Effect("Hand Over Event", DATA, DATA, "Sent"),
-    common.adds("Hand Over Event", DATA, table.TIMED_OUT, refusal=ANY),
-    Effect("Send By EventBridge", DATA, DATA, "Forwarded"),
-    common.adds("Send By EventBridge", DATA, table.TIMED_OUT, unsent=ANY),
-    common.adds("Start Newest Event", DATA, "Started", newest={"is_started": True}),
-    Effect("Release Lock", DATA, {"outcome": "Processed"}, "Written"),
-    Effect("Release Unprocessed Key", DATA, DATA, "Written"),
+    Effect("Hand Over Event", DATA, DATA, table.SENT),
+    adds("Hand Over Event", DATA, table.TIMED_OUT, refusal=ANY),
+    Effect("Send By EventBridge", DATA, DATA, table.FORWARDED),
+    adds("Send By EventBridge", DATA, table.TIMED_OUT, unsent=ANY),
+    adds("Start Newest Event", DATA, table.STARTED, newest={"is_started": True}),
+    Effect("Release Lock", DATA, {"outcome": "Processed"}, table.WRITTEN),
+    Effect("Release Unprocessed Key", DATA, DATA, table.WRITTEN),
     Effect("Processed", {}, {"outcome": "Processed"}),
-    common.adds("Keep Answer", DATA, record={"Item": {"answer": "Superseded"}}),
+    adds("Keep Answer", DATA, record={"Item": {"answer": "Superseded"}}),
     Effect("Duplicate", DATA, KEY | {"outcome": "Duplicate", "read": DATA["record"]["Item"]}),
     Effect("Superseded", DATA, KEY | {"outcome": "Superseded", "read": DATA["record"]["Item"]}),
-    *common.outcomes(DATA, "Retrying"),
+    Effect("Retrying", DATA, KEY | {"outcome": "Retrying", "reason": DATA["fault"]}),
 ]
 
 MINE = {"sequencer": "0B", "lock_token": "mine", "execution": EXECUTION}
@@ -189,19 +218,13 @@ WRITES = [
         write
         for state in RELEASES
         for write in (
-            *common.release(
-                state,
-                HELD,
-                sequencer="0B",
-                status="DONE",
-                expires_at=int(table.EXPIRES_AT),
-            ),
+            *common.release(state, HELD, DONE | {"expires_at": int(table.EXPIRES_AT)}),
             *refused(state, MINE | NEWER_WAITS),
         )
     ),
     # The event stays in the index, the newer one's or the retried one's.
-    *common.release("Release Lock Only", NEWER_WAITS, **NEWER_WAITS),
-    *common.release("Release Lock Only", HELD, **HELD),
+    *common.release("Release Lock Only", NEWER_WAITS, NEWER_WAITS),
+    *common.release("Release Lock Only", HELD, HELD),
 ]
 
 SECONDS = 292
@@ -216,4 +239,4 @@ STORIES = [
     "empty=Parked list=Parked no-key=Parked",
 ]
 
-CASES = Cases(HOLDER, CHOICES, FLOW, OUTPUTS, WRITES, STORIES, SECONDS)
+CASES = Cases(HOLDER, CHOICES, TRANSITIONS, OUTPUTS, WRITES, STORIES, SECONDS)

@@ -1,14 +1,18 @@
 """The cases of uncoordinated.asl.json."""
 
+from tests.policies import table
 from tests.policies.table import CREATED, PROCESSED, Cases, Effect, answer
 
 CASES = Cases(
     data=CREATED,
     choices=[],
-    flow={
-        "Invert Image": "Processed: Processed; FunctionFailed*3 TimedOut: Lost",
-        "Processed": "",
-        "Lost": "",
+    transitions={
+        "Invert Image": {
+            "Processed": [table.ANSWERED_PROCESSED],
+            "Lost": [table.FUNCTION_FAILED.times(3), table.TIMED_OUT],
+        },
+        "Processed": table.END,
+        "Lost": table.END,
     },
     outputs=[Effect("Processed", answer(PROCESSED), {"outcome": "Processed", "result": PROCESSED})],
     writes=[],

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from invert_image.inversion import InvalidImage, InvertedImage
 from tests.proof.model.healing import Items, Swept, hand_over, sweep
-from tests.proof.model.scenario import INVALID
+from tests.proof.model.scenario import NO_IMAGE
 from tests.proof.model.source import FENCE, SWEEP, Code
 from tests.proof.simulation.clock import Clock, ServiceError, client_error
 from tests.proof.simulation.machine import (
@@ -137,7 +137,7 @@ class _Replay:
 
 
 def _work(content: bytes) -> InvertedImage:
-    if content.startswith(INVALID.encode()):
+    if content == NO_IMAGE.content.encode():
         raise InvalidImage("no image")
     return InvertedImage(b"inverse of " + content, "image/test")
 

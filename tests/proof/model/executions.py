@@ -108,9 +108,9 @@ class Executions:
                     return state, path, f"I4: ended by {step.error} in {run.state}"
                 if run.state == "Not Parked" and run.done < RECORDED:
                     state = state._replace(logged=state.logged | {run.event})
-                return state, path, self._promise.ends(state, run)
+                return state, path, self._promise.check_outcome(state, run)
             path += f" → {step.following}"
-            if wrong := self._promise.passes(state, run, step.following):
+            if wrong := self._promise.check_waiting(run, step.following):
                 return state, path, wrong
             run = run._replace(state=step.following, data=step.data)
         return state, path, ENDLESS
@@ -176,7 +176,7 @@ class Executions:
         is_poll = here["ResultPath"] == "$.record"
         if is_poll and read(run.data)["polls"] > self._engine.patience:
             problem = "I5: polls more often than its limit"
-        problem = problem or self._promise.steps(state, run, item, step)
+        problem = problem or self._promise.check_task(state, run, item, step)
         before = run
         after, run = self._apply(state, run, item, step)
         problem = problem or self._given_up(step)
@@ -233,7 +233,7 @@ class Executions:
         state = state._replace(late=less(state.late, pending))
         item = self._item(state, pending)
         step = self._step(state, pending, item)
-        problem = self._promise.releases(pending, item, step)
+        problem = self._promise.check_release(state, pending, item, step)
         if step.item != item:
             state, written = self._apply(state, pending, item, step)
             runs = (
@@ -373,9 +373,9 @@ class Executions:
         new, problem = None, None
         if what == "PUT output":
             new = outputs[call.key] = Stored(call.content, call.metadata)
-            problem = self._promise.writes(state, call.key, output, new)
+            problem = self._promise.check_output(state, call.key, output, new)
         after = self._shown(state._replace(outputs=tuple(sorted(outputs.items()))))
-        owes = self._promise.owes(state, new)
+        owes = self._promise.must_check_source(state, new)
         yield what, after, S3Answer(200, new.etag if new else "", owes=owes), problem
         if state.faults:
             # The SDK retries, and fails because its first attempt has done the work.
@@ -386,7 +386,7 @@ class Executions:
             yield under_way, state.spend("faults"), S3Answer(409), None
 
     def _shown(self, state: State) -> State:
-        shown = self._promise.shows(state)
+        shown = self._promise.shown_events(state)
         return state._replace(effective=state.effective | shown)
 
 

@@ -85,13 +85,13 @@ class Explorer(Executions):
             return None
         if self._needs_sweep(state):
             return None if self._promise.has_failed(state) else "I7: a sweep is needed"
-        return self._promise.rests(state)
+        return self._promise.check_quiet(state)
 
     def is_good(self, state: State) -> bool:
         """Tell whether all is quiet and right."""
         if not state.is_quiet or state.late or state.swept or self._needs_sweep(state):
             return False
-        return self._promise.rests(state) is None
+        return self._promise.check_quiet(state) is None
 
     def _needs_sweep(self, state: State) -> bool:
         return bool(self._engine.sweep(state.items).messages)
@@ -137,13 +137,13 @@ class Explorer(Executions):
         if state.restarts and number == 1 and what.label == "delivered":
             state = state._replace(known=tuple(sorted({*state.known, (name, what, 1)})))
         label = f"{name} is {what.label if number == 1 else 'restarted'}"
-        for start in self._promise.entries(what.event):
+        for start in self._promise.first_states(what.event):
             run = Run(name, number, *what, start, "")
             run = run._replace(data=self._input(run))
             paused, path, problem = self._settle(state, run)
             if isinstance(paused, State):
                 yield label + path, state, problem or "I4: the event is not worked on"
-            elif wrong := self._promise.starts(paused):
+            elif wrong := self._promise.check_start(paused):
                 yield label + path, state, wrong
             else:
                 for step, following, wrong in self._steps(state, paused):

@@ -1,12 +1,12 @@
 """Searches the fence without a lock, as in examples/fence_alone: executions race for an output."""
 
 from inorder.model.policies import asl
-from tests.proof.changing import changed
 from tests.proof.model.engine import read
 from tests.proof.model.newest import Newest
-from tests.proof.model.scenario import scenarios
+from tests.proof.model.scenario import DELETED, A, B, Deletion, Scenario
 from tests.proof.model.state import Run, State
-from tests.proof.model.suite import Suite, breakages
+from tests.proof.model.suite import Breakage, Suite
+from tests.support.changing import changed
 
 
 class FenceAlone(Newest):
@@ -21,28 +21,61 @@ class FenceAlone(Newest):
     def ids(self, run: Run) -> dict[str, str]:  # noqa: ARG002
         return {}  # of no record
 
-    def ends(self, state: State, run: Run) -> str | None:
+    def check_outcome(self, state: State, run: Run) -> str | None:
         """Check the function's outcome, as each execution ends in one state."""
         outcome = read(run.data)["Payload"]["outcome"]
-        return super().ends(state, run._replace(state=outcome))
+        return super().check_outcome(state, run._replace(state=outcome))
 
 
-SHORT = scenarios(
-    "1, 11 12, 12 A- AA, 12 AB AA A- A1 versioned, 12 AB versioned switched=2, "
-    "123 ABA A-A, 123 A-A AB2 A-2 AB1 AA2 versioned, 13 ABA switched=2"
+VERSIONED = (
+    *([A, A], [A, B], [A, DELETED], [A, Deletion(1)]),
+    *([A, DELETED, A], [A, B, Deletion(2)], [A, DELETED, Deletion(2)]),
+    *([A, B, Deletion(1)], [A, A, Deletion(2)]),
 )
-BROKEN = breakages("""
-    {"IfMatch": self.etag} => {}
-        12 AB versioned: I3: the output of 2 is written again
-    {"IfNoneMatch": "*"} => {}
-        11: I3: the output of 1 is written again
-    stamp(event) => b""
-        12 AA versioned: I3: the output of 2 is written again
-    is Order.OLDER => is not None
-        12 A-: I1: all is quiet and the output was made from 1, not from None
-    if self.find_source(event) is None => if True
-        123 A-A: I4: 2a ends in Processed, which is not true
-    key, IfMatch=etag => key
-        123 A-A: I1: all is quiet and the output was made from None, not from 3
-""")
+SHORT = (
+    *(Scenario(changes) for changes in ([A], [A, B], [A, DELETED], [A, A])),
+    *(Scenario(changes) for changes in ([A, B, A], [A, DELETED, A])),
+    Scenario([A], delivered=[1, 1]),
+    *(Scenario(changes, versioned=True) for changes in VERSIONED),
+    Scenario([A, B], versioned=True, switched=2),
+    Scenario([A, B, A], delivered=[1, 3], switched=2),
+)
+BROKEN = (
+    Breakage(
+        '{"IfMatch": self.etag}',
+        "{}",
+        Scenario([A, B], versioned=True),
+        "I3: the output of 2 is written again",
+    ),
+    Breakage(
+        '{"IfNoneMatch": "*"}',
+        "{}",
+        Scenario([A], delivered=[1, 1]),
+        "I3: the output of 1 is written again",
+    ),
+    Breakage(
+        "stamp(event)",
+        'b""',
+        Scenario([A, A], versioned=True),
+        "I3: the output of 2 is written again",
+    ),
+    Breakage(
+        "is Order.OLDER",
+        "is not None",
+        Scenario([A, DELETED]),
+        "I1: all is quiet and the output was made from 1, not from None",
+    ),
+    Breakage(
+        "if self.find_source(event) is None",
+        "if True",
+        Scenario([A, DELETED, A]),
+        "I4: 2a ends in Processed, which is not true",
+    ),
+    Breakage(
+        "key, IfMatch=etag",
+        "key",
+        Scenario([A, DELETED, A]),
+        "I1: all is quiet and the output was made from None, not from 3",
+    ),
+)
 SUITE = Suite(FenceAlone, SHORT, full=(), breakages=BROKEN)

@@ -1,7 +1,6 @@
 """What all policies promise whose function keeps the newest output."""
 
 from tests.proof.model.promise import Promise
-from tests.proof.model.scenario import INVALID
 from tests.proof.model.state import Run, State, Stored
 
 KEY = "out-k"
@@ -31,14 +30,16 @@ class Newest(Promise):
         output = dict(state.outputs).get(KEY)
         return self.written(state, output) if output else None
 
-    def writes(self, state: State, key: str, before: Stored | None, after: Stored) -> str | None:
+    def check_output(
+        self, state: State, key: str, before: Stored | None, after: Stored
+    ) -> str | None:
         """Check I2, and that no output is written twice.
 
         An output that names the null version, but no event of it, is written again by one that has
         the same content.
 
         A writer that has stalled since there was no output may write one after a deletion, until it
-        checks the source, as it must (`owes`).
+        checks the source, as it must (`must_check_source`).
         """
         new, current = self.written(state, after), self.scenario.current(state.happened)
         if key != KEY:
@@ -62,13 +63,13 @@ class Newest(Promise):
     def _is_back(self, old: int, new: int) -> str | None:
         return f"I2: the output of {old} becomes {new}'s" if new < old else None
 
-    def owes(self, state: State, after: Stored | None) -> bool:
+    def must_check_source(self, state: State, after: Stored | None) -> bool:
         """Tell whether the source had changed already when the output was written."""
         return (self.written(state, after) if after else None) != self.scenario.current(
             state.happened
         )
 
-    def shows(self, state: State) -> set[int]:
+    def shown_events(self, state: State) -> set[int]:
         """List the event of the output, and the deletions if the output is the current object's."""
         output = self.output(state)
         is_current = output == self.scenario.current(state.happened)
@@ -79,7 +80,7 @@ class Newest(Promise):
         happened = range(1, state.happened + 1)
         return [event for event in happened if self.scenario.is_deletion(event)]
 
-    def outcomes(self, state: State, run: Run) -> dict[str, bool]:
+    def true_outcomes(self, state: State, run: Run) -> dict[str, bool]:
         newer = state.happened > run.event
         shown = run.event in state.effective
         # A version's deletion may leave the output as it is.
@@ -91,10 +92,10 @@ class Newest(Promise):
         if reason == "InvalidImage":
             versions = range(1, state.happened + 1)
             read = versions if self.scenario.is_deletion(run.event) else [run.event]
-            return any(self.scenario.content(each).startswith(INVALID) for each in read)
+            return any(map(self.scenario.is_no_image, read))
         return super().is_rejection(state, run, reason)
 
-    def rests(self, state: State) -> str | None:
+    def check_quiet(self, state: State) -> str | None:
         """Check I1: the output is the current object's, unless that was rejected."""
         output = dict(state.outputs).get(KEY)
         written = self.output(state)
@@ -107,7 +108,7 @@ class Newest(Promise):
             newest -= 1
         if not right and newest not in state.parked | state.logged:
             return f"I1: all is quiet and the output was made from {written}, not from {current}"
-        return None
+        return self.check_released(state)
 
 
 def _made_of(output: Stored) -> tuple[str, str | None]:

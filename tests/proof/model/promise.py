@@ -56,11 +56,11 @@ class Promise:
 
     # An execution, step by step
 
-    def entries(self, event: int) -> list[str]:  # noqa: ARG002
+    def first_states(self, event: int) -> list[str]:  # noqa: ARG002
         """Name the states in which an execution of an event may start."""
         return self.engine.starts
 
-    def starts(self, run: Run) -> str | None:
+    def check_start(self, run: Run) -> str | None:
         """Check a run at its first Task: it parks an invalid event, and has its event's IDs."""
         if is_sender(self.engine.states[run.state]):
             return None
@@ -70,22 +70,34 @@ class Promise:
             return f"I3: {run.execution} works under another event's IDs"
         return None
 
-    def steps(self, state: State, run: Run, item: str | None, step: StepResult) -> str | None:
-        """Check a Task: I3, that a free key can be claimed, and that no refused write is retried.
+    def check_task(self, state: State, run: Run, item: str | None, step: StepResult) -> str | None:
+        """Check a Task: no refused write is retried, and whatever else it may do wrong.
 
         `item` is the record before it, `state` was before it, without the run.
         """
         if step.error == REFUSED and self.engine.attempts(run.state, REFUSED)[1]:
             return f"I5: {run.execution} retries a refused write, for which there is no time"
+        if step.started:
+            started: str = read(step.started)["detail"]["object"]["sequencer"]
+            if started <= self.sequencer(run):
+                return f"I5: {run.execution} starts an event that is not newer"
+        check = self.check_claim if run.state == CLAIM else self.check_release
+        return check(state, run, item, step)
+
+    def check_claim(self, state: State, run: Run, item: str | None, step: StepResult) -> str | None:
+        """Check I3, and that a free key can be claimed."""
         before, after = attribute(item, "lock_token"), attribute(step.item, "lock_token")
-        if run.state != CLAIM:
-            return self.releases(run, item, step)
-        if step.following in self.holding and not run.owns(after):
-            return f"I3: {run.execution} works without the lock"
+        if step.following in self.holding:
+            if wrong := self.check_work(state, run):
+                return wrong
+            if not run.owns(after):
+                return f"I3: {run.execution} works without the lock"
+        elif before is None and not run.owns(after) and self.is_next(state, run, item):
+            return f"I5: {run.execution} cannot claim a free key"
         has_key = run.owns(before) and attribute(item, "sequencer") == self.sequencer(run)
         if has_key and step.error == REFUSED:
             return f"I5: {run.execution} cannot claim the key that it has"
-        if step.following in self.holding or run.owns(after):
+        if run.owns(after):
             others = [
                 other
                 for other in state.runs
@@ -97,17 +109,37 @@ class Promise:
                 return f"I3: {run.execution} works while {others[0].execution} does"
         return None
 
-    def releases(self, run: Run, item: str | None, step: StepResult) -> str | None:
+    def check_work(self, state: State, run: Run) -> str | None:
+        """Check that an event whose work begins is not done."""
+        return f"I3: {run.event} is done and processed again" if run.event in state.done else None
+
+    def is_next(self, state: State, run: Run, item: str | None) -> bool:
+        """Tell whether a run's event is the next one of a free key, by the key's record."""
+        known, own = attribute(item, "sequencer") or "", self.sequencer(run)
+        return known < own or (known == own and run.event not in state.done)
+
+    def check_release(
+        self,
+        state: State,  # noqa: ARG002
+        run: Run,
+        item: str | None,
+        step: StepResult,
+    ) -> str | None:
         """Check that a write, which may be late, releases no other execution's lock."""
         before, after = attribute(item, "lock_token"), attribute(step.item, "lock_token")
         is_other = before is not None and not run.owns(before) and after != before
         return f"I3: {run.execution} releases another execution's lock" if is_other else None
 
-    def passes(self, state: State, run: Run, following: str) -> str | None:  # noqa: ARG002
-        """Check what follows a Pass, a Choice or a Wait: no run waits for itself."""
-        waits = self.engine.states[following]["Type"] == "Wait"
-        if waits and run.owns(attribute(known_record(run), "lock_token")):
-            return f"I5: {run.execution} waits for its own lock"
+    def check_waiting(self, run: Run, following: str) -> str | None:
+        """Check what follows a Pass, a Choice or a Wait: that a run waits only if it must."""
+        record = known_record(run)
+        if self.engine.states[following]["Type"] == "Wait":
+            if run.owns(attribute(record, "lock_token")):
+                return f"I5: {run.execution} waits for its own lock"
+        elif following == "Give Up Waiting":
+            is_newest = attribute(record, "sequencer") in {None, self.sequencer(run)}
+            if not is_newest or attribute(record, "status") == "DONE":
+                return f"I4: {run.execution} gives up an event that is superseded or done"
         return None
 
     def is_done(self, run: Run) -> bool:
@@ -123,11 +155,11 @@ class Promise:
 
     # The end of an execution
 
-    def outcomes(self, state: State, run: Run) -> dict[str, bool]:
+    def true_outcomes(self, state: State, run: Run) -> dict[str, bool]:
         """Tell which outcomes of a run are true, if its event is valid and not parked."""
         raise NotImplementedError
 
-    def ends(self, state: State, run: Run) -> str | None:
+    def check_outcome(self, state: State, run: Run) -> str | None:
         """Check an execution's end: I4, its outcome is true; I5, it has released its lock."""
         valid, sent = self.scenario.valid, run.done == SENT
         reason = read(run.data).get("fault", {}).get("Error")
@@ -139,14 +171,14 @@ class Promise:
             "Not Parked": run.refused > 1,  # by the queue, and by EventBridge
         }
         if valid:
-            true |= self.outcomes(state, run)
+            true |= self.true_outcomes(state, run)
         if not true.get(run.state):
             return f"I4: {run.execution} ends in {run.state}, which is not true"
         if run.owns(attribute(state.item(self.run_key(run)), "lock_token")):
-            return self._leaves_lock(state, run)
+            return self._check_lock_left(state, run)
         return None
 
-    def _leaves_lock(self, state: State, run: Run) -> str | None:
+    def _check_lock_left(self, state: State, run: Run) -> str | None:
         """Check that a run could not know of its lock, or could not release it.
 
         If it has seen the lock of a claim that was written late, the release must be late, too.
@@ -174,25 +206,27 @@ class Promise:
 
     # Outputs
 
-    def writes(self, state: State, key: str, before: Stored | None, after: Stored) -> str | None:
+    def check_output(
+        self, state: State, key: str, before: Stored | None, after: Stored
+    ) -> str | None:
         """Check an output that is written, and the output that it replaces, if any."""
         raise NotImplementedError
 
-    def owes(self, state: State, after: Stored | None) -> bool:
+    def must_check_source(self, state: State, after: Stored | None) -> bool:
         """Tell whether the writer or remover of an output must check the source afterwards."""
         raise NotImplementedError
 
-    def shows(self, state: State) -> set[int]:  # noqa: ARG002
+    def shown_events(self, state: State) -> set[int]:  # noqa: ARG002
         """List the events that the outputs show, if there are outputs."""
         return set()
 
     # When all is quiet
 
-    def rests(self, state: State) -> str | None:
+    def check_quiet(self, state: State) -> str | None:
         """Check a state in which all is quiet."""
         raise NotImplementedError
 
-    def free(self, state: State) -> str | None:
+    def check_released(self, state: State) -> str | None:
         """Check, when all is quiet, that no lock is left, and no record in the index."""
         for _, item in state.items:
             if token := attribute(item, "lock_token"):

@@ -1,34 +1,76 @@
 """What happens to one object, and how often the adversary may act."""
 
-import json
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from itertools import product
 from typing import Any
 
 from tests.support.events import changed, created, deleted, without
 
-INVALID = "invalid"
-FLAGS = {"versioned", "blind", "odd"}
-# Of one attempt of a Task.
-ERRORS = {
-    "failed": "States.TaskFailed",
-    "timeout": "States.Timeout",
-    "throttled": "Lambda.TooManyRequestsException",
-}
+# Errors of one attempt of a Task.
+FAILED, TIMED_OUT, THROTTLED = (
+    "States.TaskFailed",
+    "States.Timeout",
+    "Lambda.TooManyRequestsException",
+)
+ABSENT = object()
+
+
+class Change:
+    """Something that happens to the object."""
+
+
+@dataclass(frozen=True)
+class Upload(Change):
+    """An upload of a content."""
+
+    content: str
+
+    def __str__(self) -> str:
+        return self.content
+
+
+@dataclass(frozen=True)
+class Deletion(Change):
+    """A deletion of the object, in a versioned bucket by a delete marker, or of a version."""
+
+    version: int | None = None  # the number of the change that has created it
+
+    def __str__(self) -> str:
+        return f"deletion of {self.version}" if self.version else "deletion"
+
+
+A, B, C, D = map(Upload, "ABCD")
+NO_IMAGE = Upload("no image")
+DELETED = Deletion()
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A field of the events that is absent, or has another value."""
+
+    path: str
+    value: Any = ABSENT
+
+    def __str__(self) -> str:
+        return self.path + (" is absent" if self.value is ABSENT else f" is {self.value!r}")
+
+    def of(self, event: dict[str, Any]) -> dict[str, Any]:
+        """Damage an event."""
+        if self.value is ABSENT:
+            return without(event, self.path)
+        return changed(event, self.path, self.value)
 
 
 @dataclass(frozen=True)
 class Scenario:
     """What happens, and how often the adversary may act.
 
-    What happens to the object is numbered from 1, and `contents` has one character for each: a
-    letter is an upload, "ABA" if the third has the first one's content; a small letter is not an
-    image. "-" is a deletion, in a versioned bucket a delete marker. There, a digit is the permanent
-    deletion of that version or marker. Sequencers then fall from version to version, and the null
-    version has the lowest ones, because they must not be compared.
+    What happens to the object is numbered from 1. Sequencers fall from version to version, and the
+    null version has the lowest ones, because they must not be compared.
     """
 
-    events: tuple[int, ...]  # delivered, in any order; a number that stands twice is a duplicate
+    changes: Sequence[Change]
+    delivered: Sequence[int] = ()  # events, in any order; if empty, each once
     crashes: int = 0  # an execution dies
     restarts: int = 0  # an execution is restarted
     faults: int = 0  # a service or the function fails, or an answer is lost
@@ -38,43 +80,49 @@ class Scenario:
     starts: int = 0  # an execution starts another one; later attempts to start one fail
     lates: int = 0  # a write to the table takes effect at any time after its timeout
     sweeps: int = 0  # a sweep reads a record, and hands its event over at any time after that
-    contents: str = ""  # uploads of different contents if empty
     versioned: bool = False  # whether the bucket is
     switched: int = 0  # before this happens, versioning is enabled or, if `versioned`, suspended
     transient: tuple[str, ...] = ()  # errors of Tasks, each of which fails one attempt
     blind: bool = False  # a waiter's reads of the record may fail, as often as they like
     odd: bool = False  # a fault may also be an answer of the function outside its contract
-    damaged: str = ""  # "detail.object.key" is absent from the events, or "detail.object.key=5"
+    damaged: Damage | None = None
 
     def __str__(self) -> str:
-        values = ((each, getattr(self, each.name)) for each in fields(self)[1:])
-        told = [f"{each.name} {value}" for each, value in values if value != each.default]
-        return f"{list(self.events)}; {', '.join(told) or 'none'}"
+        values = ((each.name, getattr(self, each.name)) for each in fields(self)[2:])
+        listed = (f"; {name} {_listed(value)}" for name, value in values if value)
+        more = "".join(each.removesuffix(" True") for each in listed)
+        delivered = f", delivered {_listed(self.delivered)}" if self.delivered else ""
+        return _listed(self.changes) + delivered + more
+
+    @property
+    def events(self) -> Sequence[int]:
+        """The events that are delivered; a number that stands twice is a duplicate."""
+        return self.delivered or range(1, len(self.changes) + 1)
 
     @property
     def valid(self) -> bool:
         """Whether the events have all required fields; a version is not required."""
-        return not self.damaged or "version-id" in self.damaged
+        return not self.damaged or "version-id" in self.damaged.path
 
     @property
     def last(self) -> int:
         return max(self.events)
 
-    def letter(self, event: int) -> str:
-        return (self.contents or "ABCDEFGH")[event - 1]
-
     def is_deletion(self, event: int) -> bool:
         """Tell whether something is deleted, or a delete marker created."""
-        return not self.letter(event).isalpha()
+        return isinstance(self.changes[event - 1], Deletion)
+
+    def is_no_image(self, event: int) -> bool:
+        """Tell whether what is uploaded is not an image."""
+        return self.changes[event - 1] == NO_IMAGE
 
     def content(self, event: int) -> str:
-        letter = self.letter(event)
-        return letter if letter.isupper() else f"{INVALID} {letter}"
+        return str(self.changes[event - 1])
 
     def version(self, event: int) -> int:
         """Give the number of the version or marker that is created or permanently deleted."""
-        letter = self.letter(event)
-        return int(letter) if letter.isdigit() else event
+        change = self.changes[event - 1]
+        return (isinstance(change, Deletion) and change.version) or event
 
     def is_named(self, event: int) -> bool:
         """Tell whether the version of an event has a name of its own, and is not the null version.
@@ -137,34 +185,11 @@ class Scenario:
         if self.is_named(number):
             same["version_id"] = str(self.version(number))
         if self.is_deletion(number):
-            made = deleted("k", **same)
+            event = deleted("k", **same)
         else:
-            made = created("k", **same, etag=f"etag-{self.content(number)}")
-        path, _, value = self.damaged.partition("=")
-        if value:
-            return changed(made, path, json.loads(value))
-        return without(made, path) if path else made
+            event = created("k", **same, etag=f"etag-{self.content(number)}")
+        return self.damaged.of(event) if self.damaged else event
 
 
-def scenarios(text: str) -> tuple[Scenario, ...]:
-    """Read scenarios, such as ``1 crashes=1, 11 12 A- Ab faults=1 versioned``.
-
-    The first one has one event. The others have two deliveries, of one event (11) or of two (12),
-    each with each of the contents (A- and Ab): these are five scenarios.
-    """
-    found: list[Scenario] = []
-    for part in text.split(", "):
-        adversary, events, contents = dict[str, Any](), list[tuple[int, ...]](), list[str]()
-        for word in part.split():
-            name, _, count = word.partition("=")
-            if word.isdigit():
-                events.append(tuple(map(int, word)))
-            elif name in ERRORS:
-                adversary["transient"] = (ERRORS[name],) * int(count or 1)
-            elif word in FLAGS or count:
-                adversary[name] = (int(count) if count.isdigit() else count) if count else True
-            else:
-                contents.append(word)
-        pairs = product(events, contents or [""])
-        found += [Scenario(each, contents=content, **adversary) for each, content in pairs]
-    return tuple(found)
+def _listed(values: Any) -> str:
+    return ", ".join(map(str, values)) if isinstance(values, list | tuple) else str(values)

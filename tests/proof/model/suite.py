@@ -10,12 +10,22 @@ import os
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tests.proof.changing import changed
 from tests.proof.model.engine import Engine
 from tests.proof.model.promise import Promise
-from tests.proof.model.scenario import Scenario, scenarios
+from tests.proof.model.scenario import (
+    ABSENT,
+    FAILED,
+    NO_IMAGE,
+    THROTTLED,
+    TIMED_OUT,
+    A,
+    B,
+    Damage,
+    Scenario,
+)
 from tests.proof.model.search import Result, search
 from tests.proof.model.source import FENCE, SWEEP, Code
+from tests.support.changing import changed
 
 # A search ends at so many states, by the number of events; `make model` allows twenty times more.
 # So a broken file is searched for about as long as a good one.
@@ -24,12 +34,15 @@ LONG = bool(os.environ.get("MODEL"))  # `make model`
 
 
 class Breakage(NamedTuple):
-    """A text of the ASL file, of the fence or of the schedule with another one in its place."""
+    """A text of the ASL file, of the fence or of the sweep with another one in its place."""
 
     text: str
     instead: str
-    scenario: str  # as `scenarios` reads it
+    scenario: Scenario
     problem: str  # which the search finds in this scenario
+
+    def __str__(self) -> str:
+        return f"{self.scenario}: {self.problem}"
 
 
 class Shipped(NamedTuple):
@@ -73,62 +86,68 @@ class Suite:
     def search_broken(self, engine: Engine, breakage: Breakage) -> Result:
         broken = Shipped.of(self.policy).changed(breakage.text, breakage.instead)
         engine.load(broken.file, fence=broken.fence, sweep=broken.sweep)
-        [scenario] = scenarios(breakage.scenario)
-        return search(self.policy(engine, scenario), limit(scenario))
-
-
-def breakages(text: str) -> tuple[Breakage, ...]:
-    """Read breakages: a line ``text => instead``, and a line ``scenario: problem``."""
-    lines = [line.strip() for line in text.strip().splitlines()]
-    changes = (line.partition(" =>") for line in lines[::2])
-    found = (line.partition(": ") for line in lines[1::2])
-    return tuple(
-        Breakage(before, after.strip(), scenario, problem)
-        for (before, _, after), (scenario, _, problem) in zip(changes, found, strict=True)
-    )
+        return search(self.policy(engine, breakage.scenario), limit(breakage.scenario))
 
 
 def limit(scenario: Scenario) -> int:
     return LIMITS[len(scenario.events)] * (20 if LONG else 1)
 
 
-def damaged(*paths: str) -> tuple[Scenario, ...]:
-    """Make scenarios of one event in which a field is absent or has the given value."""
-    return tuple(Scenario((1,), damaged=path) for path in paths)
-
-
-# An event may lack a version.
-DAMAGED = (
-    *damaged("detail-type", "detail", "detail.bucket", "detail.bucket.name", "detail.object"),
-    *damaged("detail.object.key", "detail.object.etag", "detail.object.sequencer"),
-    *damaged("detail-type=5", 'detail-type="Object Restore Completed"', "detail.bucket.name=5"),
-    *damaged("detail.object.key=5", "detail.object.etag=5", "detail.object.sequencer=5"),
-    *damaged(*(f'detail.{each}=""' for each in ("bucket.name", "object.key"))),
-    *damaged('detail.object.sequencer=""', 'detail.object.etag=""'),
-    *damaged("detail.object.version-id=null", 'detail.object.version-id=""'),
-    *damaged("detail.object.version-id=5"),
+# An event may lack a version, or have one that is none.
+DAMAGED = tuple(
+    Scenario([A], damaged=damage)
+    for damage in (
+        *map(Damage, ("detail-type", "detail", "detail.bucket", "detail.bucket.name")),
+        *(Damage("detail-type", value) for value in (5, "Object Restore Completed")),
+        *(Damage("detail.bucket.name", value) for value in (5, "")),
+        Damage("detail.object"),
+        *(
+            Damage(f"detail.object.{name}", value)
+            for name in ("key", "etag", "sequencer")
+            for value in (ABSENT, 5, "")
+        ),
+        *(Damage("detail.object.version-id", value) for value in (None, 5, "")),
+    )
 )
+NO_KEY = Damage("detail.object.key")
 
 # Messages are refused, come twice, or come back to a dead execution.
-REFUSED = scenarios(
-    "1 damaged=detail.object.key refusals=2, 1 damaged=detail.object.key refusals=1 failed, "
-    "1 damaged=detail.object.key refusals=1 timeout, 1 a refusals=2, 1 a refusals=1, "
-    "1 a refusals=1 failed, 1 a refusals=1 timeout, 1 faults=1 refusals=2, 1 faults=1 repeats=1"
+REFUSED = (
+    Scenario([A], damaged=NO_KEY, refusals=2),
+    Scenario([A], damaged=NO_KEY, refusals=1, transient=(FAILED,)),
+    Scenario([A], damaged=NO_KEY, refusals=1, transient=(TIMED_OUT,)),
+    Scenario([NO_IMAGE], refusals=2),
+    Scenario([NO_IMAGE], refusals=1),
+    Scenario([NO_IMAGE], refusals=1, transient=(FAILED,)),
+    Scenario([NO_IMAGE], refusals=1, transient=(TIMED_OUT,)),
+    Scenario([A], faults=1, refusals=2),
+    Scenario([A], faults=1, repeats=1),
 )
 # A write takes effect at any time after its timeout.
-LATE = scenarios("1 lates=1, 1 lates=1 crashes=1, 11 lates=1")
-LATE_LONG = scenarios("11 12 lates=1 crashes=1")
+LATE = (
+    Scenario([A], lates=1),
+    Scenario([A], lates=1, crashes=1),
+    Scenario([A], delivered=[1, 1], lates=1),
+)
+LATE_LONG = (
+    Scenario([A], delivered=[1, 1], lates=1, crashes=1),
+    Scenario([A, B], lates=1, crashes=1),
+)
 # A sweep reads a record of a dead execution, and hands its event over later.
-SWEPT = scenarios("1 crashes=1 faults=1 sweeps=1, 12 crashes=1 sweeps=1")
+SWEPT = (Scenario([A], crashes=1, faults=1, sweeps=1), Scenario([A, B], crashes=1, sweeps=1))
 # A waiter's reads fail as often as they like, while a holder lives.
-BLIND = scenarios("12 blind")
+BLIND = (Scenario([A, B], blind=True),)
 # Small scenarios, with one fault or a few.
 EDGES = (
     *DAMAGED,
     *REFUSED,
-    *scenarios("1 crashes=2, 1 damaged=detail.object.key faults=1"),
-    *scenarios("1 damaged=detail.object.key timeout, 1 damaged=detail.object.key failed"),
-    *scenarios("1 throttled=4, 1 a timeout, 1 a crashes=1, 12 crashes=1 failed"),
-    *scenarios("12 crashes=1 timeout, 1 faults=1 odd, 1 a faults=1 odd"),
+    Scenario([A], crashes=2),
+    Scenario([A], damaged=NO_KEY, faults=1),
+    *(Scenario([A], damaged=NO_KEY, transient=(error,)) for error in (TIMED_OUT, FAILED)),
+    Scenario([A], transient=(THROTTLED,) * 4),
+    Scenario([NO_IMAGE], transient=(TIMED_OUT,)),
+    Scenario([NO_IMAGE], crashes=1),
+    *(Scenario([A, B], crashes=1, transient=(error,)) for error in (TIMED_OUT, FAILED)),
+    *(Scenario([image], faults=1, odd=True) for image in (A, NO_IMAGE)),
 )
-ODD_TWICE = scenarios("11 faults=1 odd")
+ODD_TWICE = (Scenario([A], delivered=[1, 1], faults=1, odd=True),)

@@ -14,14 +14,14 @@ import pytest
 
 from tests.policies.every_version.promise import EveryVersion
 from tests.policies.latest_wins.promise import LatestWins
-from tests.proof.changing import changed
 from tests.proof.model.engine import OTHER, Engine, StepResult
 from tests.proof.model.newest import KEY
 from tests.proof.model.promise import Promise
-from tests.proof.model.scenario import Scenario
+from tests.proof.model.scenario import A, B, Deletion, Scenario
 from tests.proof.model.search import Result, search
 from tests.proof.model.state import Run, State, Stored
 from tests.proof.model.suite import LONG
+from tests.support.changing import changed
 
 
 class Mixture(NamedTuple):
@@ -51,7 +51,7 @@ class Mixed(Promise):
             events, others = mixture.scenario.events, mixture.others
             own = tuple(each for each in events if not others or self.number(each) == number)
             # Twice, because an execution may also wait for one of the other policy.
-            scenario = replace(mixture.scenario, events=own * 2)
+            scenario = replace(mixture.scenario, delivered=own * 2)
             self.parts.append(policy(_view(engine, number), scenario))
 
     def of(self, name: str) -> Promise:
@@ -60,7 +60,7 @@ class Mixed(Promise):
     def number(self, event: int) -> int:
         return int(event in self.mixture.others)
 
-    def entries(self, event: int) -> list[str]:
+    def first_states(self, event: int) -> list[str]:
         starts = self.engine.starts
         return [starts[self.number(event)]] if self.mixture.others else starts
 
@@ -86,25 +86,27 @@ class Mixed(Promise):
         part = self.of(next(each for each in given if isinstance(each, Run)).state)
         return getattr(part, check)(*(self.seen(each, part) for each in given))
 
-    starts, steps, passes, ends, is_done = map(
-        _asking, ("starts", "steps", "passes", "ends", "is_done")
+    check_start, check_task, check_waiting, check_outcome, is_done = map(
+        _asking, ("check_start", "check_task", "check_waiting", "check_outcome", "is_done")
     )
 
     def writer(self, key: str) -> Promise:
         """Give the policy that an output is of, by the output's key."""
         return next(each for each in self.parts if isinstance(each, EveryVersion) != (key == KEY))
 
-    def writes(self, state: State, key: str, before: Stored | None, after: Stored) -> str | None:
+    def check_output(
+        self, state: State, key: str, before: Stored | None, after: Stored
+    ) -> str | None:
         writer = self.writer(key)
-        return writer.writes(self.seen(state, writer), key, before, after)
+        return writer.check_output(self.seen(state, writer), key, before, after)
 
-    def owes(self, state: State, after: Stored | None) -> bool:
-        return any(part.owes(state, after) for part in self.parts)
+    def must_check_source(self, state: State, after: Stored | None) -> bool:
+        return any(part.must_check_source(state, after) for part in self.parts)
 
-    def shows(self, state: State) -> set[int]:
-        return set().union(*(part.shows(state) for part in self.parts))
+    def shown_events(self, state: State) -> set[int]:
+        return set().union(*(part.shown_events(state) for part in self.parts))
 
-    def rests(self, state: State) -> str | None:
+    def check_quiet(self, state: State) -> str | None:
         """Check that no event is lost and, if it is known who had it, that its output is right."""
         of_version = {self.scenario.version(each): each for each in sorted(self.scenario.events)}
         for event in of_version.values():
@@ -112,9 +114,9 @@ class Mixed(Promise):
                 return f"I4: all is quiet and {event} is neither done nor parked"
         for part in self.parts if self.mixture.others else ():
             is_checked = isinstance(part, EveryVersion) or part.scenario.last == self.scenario.last
-            if is_checked and (wrong := part.rests(state)):
+            if is_checked and (wrong := part.check_quiet(state)):
                 return wrong
-        return self.free(state)
+        return self.check_released(state)
 
 
 def _name(name: str) -> str:
@@ -138,17 +140,17 @@ LATEST, EACH = LatestWins.definition, EveryVersion.definition
 
 def mixtures(**adversary: Any) -> Iterator[Mixture]:
     """Let the events of one version, or of two, meet under two policies, either way round."""
-    same = Scenario((1, 1), versioned=True, **adversary)
+    same = Scenario([A], delivered=[1, 1], versioned=True, **adversary)
     yield Mixture((LatestWins, EveryVersion), same, frozenset())
-    for contents in ("AB", "A1"):
+    for changes in ([A, B], [A, Deletion(1)]):
         for other in (1, 2):
-            scenario = Scenario((1, 2), contents=contents, versioned=True, **adversary)
+            scenario = Scenario(changes, versioned=True, **adversary)
             yield Mixture((LatestWins, EveryVersion), scenario, frozenset({other}))
 
 
 ONE_OF_THREE = Mixture(
     (LatestWins, EveryVersion),
-    Scenario((1, 2, 3), contents="AB1", versioned=True),
+    Scenario([A, B, Deletion(1)], versioned=True),
     frozenset({1, 3}),
 )
 SHORT = (*mixtures(), *mixtures(crashes=1))
@@ -166,7 +168,7 @@ def test_executions_of_two_policies_keep_their_promises(engine: Engine, mixture:
     found(engine, mixture, LATEST, EACH).assert_right()
 
 
-TWO_VERSIONS = Mixture((LatestWins, LatestWins), Scenario((1, 1)), frozenset())
+TWO_VERSIONS = Mixture((LatestWins, LatestWins), Scenario([A], delivered=[1, 1]), frozenset())
 # What an edit must not do while executions of the file before it run.
 EDITS = {
     "an attribute of the records gets another name": (

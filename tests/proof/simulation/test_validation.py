@@ -17,7 +17,7 @@ import pytest
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
 from tests.conftest import picture
-from tests.policies.table import CREATED, EXECUTION, RESPONSES, Effect, Row
+from tests.policies.table import CREATED, EXECUTION, Effect, Row
 from tests.policies.tables import STATES, TABLES
 from tests.proof.simulation.clock import Clock, ServiceError
 from tests.proof.simulation.cloud import Cloud, Settings
@@ -35,14 +35,12 @@ def context_of(event: Any = None) -> Context:
 
 def taken(policy: str, case: Row | Effect) -> tuple[str | None, Any]:
     """Take a state: what follows it, and its output."""
-    state, context = STATES[policy][case.state], context_of(case.event)
-    compiled = CompiledState(state)
-    if state["Type"] != "Task":
+    compiled, context = CompiledState(STATES[policy][case.state]), context_of(case.event)
+    if case.response is None:
         return compiled.passed(case.input, context)
-    [(kind, content)] = RESPONSES[case.response].items()
-    if kind == "Throw":
-        return compiled.failed(case.input, ServiceError(content["Error"], content["Cause"]))
-    return compiled.succeeded(case.input, content, context)
+    if case.response.error:
+        return compiled.failed(case.input, ServiceError(case.response.error))
+    return compiled.succeeded(case.input, case.response.result, context)
 
 
 @pytest.mark.parametrize("policy", TABLES)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from tests.policies import common, table
 from tests.policies.common import refused
 from tests.policies.latest_wins import cases as latest
-from tests.policies.table import Effect, Row, Write
+from tests.policies.table import ANSWERED_PROCESSED, Effect, Row, Write
 
 # Whichever event of the key is done, all others are duplicates.
 DONE = [latest.polled(poll, **latest.NEWER | {"status": "DONE"}) for poll in (1, latest.POLLS)]
@@ -21,7 +21,7 @@ CHOICES = [
 
 # An event that is superseded leaves the key to the newer one.
 FAILED = {"inversion": latest.DONE_WORK["inversion"] | {"status": "FAILED"}}
-WORKED = Effect("Invert Image", latest.WAITER, latest.WAITER | latest.DONE_WORK, "Processed")
+WORKED = Effect("Invert Image", latest.WAITER, latest.WAITER | latest.DONE_WORK, ANSWERED_PROCESSED)
 OUTPUTS = [
     *(each for each in latest.OUTPUTS if each != WORKED),
     WORKED._replace(output=latest.WAITER | FAILED),
