@@ -51,11 +51,13 @@ class LocalAws:
     @cached_property
     def session(self) -> boto3.Session:
         """Session with the server's credentials, whatever the user's own are."""
-        return boto3.Session(
-            aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
-            region_name=REGION,
-        )
+        return boto3.Session(**self.named)
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """What a session takes as the server's credentials and region."""
+        keys = {name.lower(): value for name, value in CREDENTIALS.items()}
+        return keys | {"region_name": REGION}
 
     @cached_property
     def _clients(self) -> dict[str, Any]:

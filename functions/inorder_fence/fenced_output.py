@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import Enum, auto
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
@@ -149,10 +150,13 @@ class OutputState:
         None if there is no output.
     metadata : Mapping[str, str]
         From which event it was made.
+    written : datetime or None
+        When, by S3's clock, which shows seconds. The fence compares no times; an audit does.
     """
 
     etag: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
+    written: datetime | None = None
 
     def order(self, event: ObjectEvent) -> Order:
         """Compare the output's event with another one."""
@@ -506,7 +510,7 @@ class Fence:
             if _is_missing(error):
                 return OutputState()
             raise
-        return OutputState(response["ETag"], response["Metadata"])
+        return OutputState(response["ETag"], response["Metadata"], response.get("LastModified"))
 
     def find_source(self, event: ObjectEvent, **version: Any) -> ObjectEvent | None:
         """Find out what the source is now: its current version, unless another one is named.

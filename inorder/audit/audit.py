@@ -3,29 +3,47 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from inorder.audit.comparing import REPAIRABLE, WRONG, Finding, Scope, Subject, Verdict
+from inorder.audit.listing import Pair, listing
 from inorder.audit.reading import Reader
 from inorder.audit.repairing import repair_event
+from inorder.audit.right_pairs import RightPairs
 from inorder.aws import parked
 from inorder.aws.stack import CONNECTIONS, Connection
 from inorder.errors import Failure
 from inorder.model import policies
 from inorder_fence import named_version
 
-# A change of an object needs a while until its event starts an execution; see `audit`.
+# A change of an object needs a while until its event starts an execution; see `Audit.run`.
 GRACE_SECONDS = 60
+WAIT_SECONDS = 5  # between two looks at what is waited for
+# S3's times have seconds: a pair is stored only if neither object may change within the same one.
+SETTLED = timedelta(seconds=5)
 NOTHING = "There is no such key, and no such output: nothing was compared."
 ROUNDS = 3  # of repairs of a key
-UNSETTLED = REPAIRABLE | {Verdict.PARKED}  # a record may say that; the queue is read later
+# What may be so for a moment only. A record may say *parked*; the queue is read later.
+UNSETTLED = (REPAIRABLE | {Verdict.PARKED}) - {Verdict.OLD}
 
-Progress = Callable[[int], Any]  # is told how many more subjects have been compared
+
+class Progress:
+    """Is told how an audit goes on; this one tells nobody."""
+
+    def listed(self, more: int) -> None:
+        """Count more objects that are listed, of both buckets."""
+
+    def compared(self, more: int, total: int) -> None:
+        """Count more sources that are compared, of a total."""
+
+    def waits(self, doubtful: Sequence[Finding], grace: float) -> None:
+        """Read these again after a while: they look wrong, or wait."""
 
 
 @dataclass
@@ -45,20 +63,39 @@ class Audit:
     """An audit of the keys that begin with a prefix.
 
     Parked events are received only if something is wrong.
+
+    Parameters
+    ----------
+    aws : Connection
+    prefix : str
+    older_than : datetime or None
+        Whether right outputs are *old*: those that were written before.
+    cache : Path or None
+        A file that keeps which outputs were right, so that nobody asks about these again.
     """
 
-    def __init__(self, aws: Connection, prefix: str = "") -> None:
+    def __init__(
+        self,
+        aws: Connection,
+        prefix: str = "",
+        older_than: datetime | None = None,
+        cache: Path | None = None,
+    ) -> None:
         self._aws, self._prefix = aws, prefix
-        self.scope = _scope(aws)
-        self._reader = Reader(aws.client("s3"), aws.client("dynamodb"), self.scope)
+        self.scope = replace(_scope(aws), older_than=older_than)
+        if older_than and self.scope.keeps != "newest":
+            raise Failure("This policy writes an output once: none can be made again.")
+        self._reader = Reader(aws.client("s3"), aws.lists, aws.client("dynamodb"), self.scope)
+        self._cache = cache
 
     def run(
         self,
-        progress: Progress = lambda _: None,
+        progress: Progress | None = None,
         grace: float = GRACE_SECONDS,
         only_missing: bool = False,
+        wait: bool = False,
     ) -> Report:
-        """Compare all subjects.
+        """Compare all that is listed.
 
         What looks wrong may be so for a moment only: an upload is there before its event has been
         processed. So it is read again after `grace` seconds, and is wrong only if nothing has
@@ -66,15 +103,31 @@ class Audit:
 
         Parameters
         ----------
+        progress : Progress
         grace : float
             Seconds between the two readings.
         only_missing : bool
             Whether to look for sources without an output only, and not for outputs without source.
+        wait : bool
+            Whether to wait until each output is right, or something is wrong that nothing will act
+            on.
         """
+        progress = progress or Progress()
         report = Report()
-        with ThreadPoolExecutor(CONNECTIONS) as pool:
-            seen = [*self._first_sight(pool, report, progress, only_missing)]
-            findings = [*self._settled(pool, seen, grace)]
+        reader, prefix = self._reader, self._prefix
+        pairs = RightPairs(self._cache, self.scope)
+        before = reader.clock() - SETTLED
+        listings = listing(reader.sources(prefix), reader.outputs(prefix), progress.listed)
+        with ThreadPoolExecutor(CONNECTIONS) as pool, listings as listed:
+            doubtful = list[Subject]()
+            for page in listed.pairs():
+                doubtful += self._not_right(page, report, pairs, before, pool)
+                progress.compared(len(page), listed.sources)
+            for subjects in () if only_missing else listed.outputs_alone():
+                doubtful += subjects
+            pairs.close(None if prefix else listed.sources)
+            seen = reader.find_all(doubtful, pool.map)
+            findings = [*self._settled(pool, seen, progress, grace, wait)]
         if not report.counts.total() + len(findings):
             raise Failure(NOTHING)
         for finding in self._with_parked(findings):
@@ -83,36 +136,75 @@ class Audit:
                 report.findings.append(finding)
         return report
 
-    def _first_sight(
-        self, pool: ThreadPoolExecutor, report: Report, progress: Progress, only_missing: bool
-    ) -> Iterator[Finding]:
-        """Judge all that is listed: count what is right, and give the rest."""
-        listed: set[Subject] = set()
-        for page in self._reader.sources(self._prefix):
-            for finding in pool.map(lambda each: self._reader.compared(*each), page):
-                listed.add(finding.subject)
-                if finding.verdict in {Verdict.RIGHT, Verdict.SKIPPED}:
-                    report.counts[finding.verdict] += 1
-                else:
-                    yield finding
-            progress(len(page))
-        for found in () if only_missing else self._reader.outputs(self._prefix):
-            unlisted = [each for each in found if each not in listed]
-            yield from pool.map(self._reader.find, unlisted)
+    def _not_right(
+        self,
+        page: list[Pair],
+        report: Report,
+        right: RightPairs,
+        before: datetime,
+        pool: ThreadPoolExecutor,
+    ) -> Iterator[Subject]:
+        """Count what is right or skipped, and give the rest."""
+        stored = right.among(page)
+        unknown, found = list[Pair](), list[Pair]()
+        for pair in page:
+            if pair.key.endswith("/") and pair.size == 0:
+                report.counts[Verdict.SKIPPED] += 1
+            elif pair not in stored or self._is_old(pair):
+                unknown.append(pair)
+            else:
+                report.counts[Verdict.RIGHT] += 1
+        with_output = [pair for pair in unknown if pair.output_etag and not self._is_old(pair)]
+        outputs = dict(zip(with_output, pool.map(self._reader.compared, with_output), strict=True))
+        for pair in unknown:
+            if output := outputs.get(pair):
+                report.counts[Verdict.RIGHT] += 1
+                if pair.stays(output, before):
+                    found.append(pair)
+            else:
+                yield pair.subject
+        right.add(found)
+
+    def _is_old(self, pair: Pair) -> bool:
+        older_than, written = self.scope.older_than, pair.output_modified
+        if older_than is None or written is None:
+            return False
+        return datetime.fromisoformat(written) < older_than
 
     def _settled(
-        self, pool: ThreadPoolExecutor, seen: list[Finding], grace: float
+        self,
+        pool: ThreadPoolExecutor,
+        seen: Iterable[Finding],
+        progress: Progress,
+        grace: float,
+        wait: bool,
     ) -> Iterator[Finding]:
-        """Read what looks wrong again after the time of grace, and give what stays the same."""
-        yield from (each for each in seen if each.verdict not in UNSETTLED)
-        before = {each.subject: each.reading for each in seen if each.verdict in UNSETTLED}
-        time.sleep(grace if before else 0)
-        for finding in pool.map(self._reader.find, before):
-            is_same = finding.reading == before[finding.subject]
-            if finding.verdict in UNSETTLED and not is_same:
-                yield Finding(finding.subject, Verdict.WAITING, None, "It changes.")
+        """Read again what looks wrong, and give what stays the same for the time of grace.
+
+        With `wait`, what changes and what waits are read again and again.
+        """
+        pause, waited = WAIT_SECONDS if wait else grace, 0.0
+        doubtful = dict[Subject, tuple[Finding, float]]()  # and since when it has not changed
+        for finding in seen:
+            if finding.verdict in UNSETTLED or (wait and finding.verdict is Verdict.WAITING):
+                doubtful[finding.subject] = finding, waited
             else:
                 yield finding
+        while doubtful:
+            progress.waits([finding for finding, _ in doubtful.values()], grace)
+            time.sleep(pause)
+            waited += pause
+            for finding in self._reader.find_all([*doubtful], pool.map):
+                last, since = doubtful.pop(finding.subject)
+                settled = finding
+                if finding.verdict in UNSETTLED and finding.reading != last.reading:
+                    settled = Finding(finding.subject, Verdict.WAITING, None, "It changes.")
+                if wait and settled.verdict is Verdict.WAITING:
+                    doubtful[finding.subject] = finding, waited
+                elif settled.verdict in UNSETTLED and waited - since < grace:
+                    doubtful[finding.subject] = finding, since
+                else:
+                    yield settled
 
     def _with_parked(self, findings: list[Finding]) -> Iterator[Finding]:
         """Read the queue of parked events, if it may have some of these, and judge again by it."""

@@ -32,6 +32,7 @@ class Verdict(StrEnum):
     MISSING = "missing"  # there is an object, and no output
     STALE = "stale"  # the output was made from another content or version
     ORPHANED = "orphaned"  # there is an output, and no object
+    OLD = "old"  # the output is right, and was written before a time that the audit was given
     WAITING = "waiting"  # an event is in progress or will be retried, or something has just changed
     PARKED = "parked"  # its event is in the queue of parked events
     FOREIGN = "foreign"  # the output names no event of the bucket, so this stack did not write it
@@ -41,7 +42,7 @@ class Verdict(StrEnum):
 
 
 # What a repair mends. It also replaces foreign outputs if it is told to.
-REPAIRABLE = frozenset({Verdict.MISSING, Verdict.STALE, Verdict.ORPHANED})
+REPAIRABLE = frozenset({Verdict.MISSING, Verdict.STALE, Verdict.ORPHANED, Verdict.OLD})
 WRONG = frozenset(Verdict) - {Verdict.RIGHT, Verdict.WAITING, Verdict.SKIPPED}
 
 
@@ -53,6 +54,8 @@ class Scope:
     ----------
     table : str
         Empty if the policy has no records.
+    older_than : datetime or None
+        Outputs that were written before are to be made again, though they are right.
     """
 
     bucket: str
@@ -62,6 +65,7 @@ class Scope:
     handles_deletions: bool
     key_prefix: str = ""
     key_suffix: str = ""
+    older_than: datetime | None = None
 
     @property
     def folder(self) -> str:
@@ -70,9 +74,12 @@ class Scope:
         return folder + slash
 
     def covers(self, key: str, prefix: str = "") -> bool:
-        """Tell whether the stack processes a key, and whether it begins with a prefix."""
+        """Tell whether the rule's pattern has a key, and whether it begins with a prefix.
+
+        The pattern is the key prefix, then anything, then the key suffix: they do not overlap.
+        """
         begins = key.startswith(self.key_prefix) and key.startswith(prefix)
-        return begins and key.endswith(self.key_suffix)
+        return begins and key.removeprefix(self.key_prefix).endswith(self.key_suffix)
 
 
 @dataclass(frozen=True)
@@ -189,7 +196,8 @@ def compare(source: ObjectEvent | None, output: OutputState, scope: Scope) -> Ve
     if not output.shows(source):
         # The first event may have had another content, and its output is right all the same.
         return Verdict.RIGHT if scope.keeps == "first" else Verdict.STALE
-    return Verdict.RIGHT
+    is_old = scope.older_than and output.written and output.written < scope.older_than
+    return Verdict.OLD if is_old else Verdict.RIGHT
 
 
 def judge(reading: Reading, scope: Scope, now: datetime, parked: bool | None = None) -> Verdict:
@@ -212,7 +220,8 @@ def judge(reading: Reading, scope: Scope, now: datetime, parked: bool | None = N
         return found
     if reading.is_in_progress(now, ACTS_WITHIN):
         return Verdict.WAITING
-    if reading.is_parked(now) if parked is None else parked:
+    is_parked = reading.is_parked(now) if parked is None else parked
+    if is_parked and found is not Verdict.OLD:
         return Verdict.PARKED
     return Verdict.WAITING if reading.is_retried(now, ACTS_WITHIN) else found
 
@@ -223,6 +232,7 @@ def reason_of(verdict: Verdict, reading: Reading) -> str:
     texts = {
         Verdict.MISSING: "There is no output.",
         Verdict.ORPHANED: "The object was deleted, and its output is still there.",
+        Verdict.OLD: f"The output was written at {reading.output.written}.",
         Verdict.FOREIGN: "The output names no event of the bucket. This stack has not written it.",
         Verdict.WAITING: "An execution works on it, or it will be started again.",
         Verdict.PARKED: "Its event has failed for good. It is parked, unless it has been removed.",

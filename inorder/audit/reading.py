@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from botocore.exceptions import ClientError
 
@@ -21,6 +24,7 @@ from inorder.audit.comparing import (
     judge,
     reason_of,
 )
+from inorder.audit.listing import Listed, Pair
 from inorder_fence import Fence, ObjectEvent, named_version
 from inorder_fence.fenced_output import (
     MAXIMUM_KEY_BYTES,
@@ -32,7 +36,11 @@ from inorder_fence.records import object_key, retry_id
 
 NAME = "out-"  # begins the name of each output
 REFUSALS = {HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN}  # which may be of one object only
+RECORDS = 100  # that one request reads at most
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds until what DynamoDB left out is asked for again
 Answer = TypeVar("Answer")
+Item = Mapping[str, str]
+Each = Callable[..., Iterable[Any]]
 
 
 def _now() -> datetime:
@@ -43,64 +51,108 @@ class Refused(Exception):
     """S3 or DynamoDB refuses to show one object, or its record."""
 
 
+class _Begun(NamedTuple):
+    """A subject whose source was read once; or all that can be read of it."""
+
+    subject: Subject
+    source: ObjectEvent | None = None
+    reading: Reading | None = None
+
+
 class Reader:
-    """Reads with the fence's own requests. It changes nothing, and several threads may use it."""
+    """Reads with the fence's own requests. It changes nothing, and several threads may use it.
+
+    Parameters
+    ----------
+    s3, lists : S3Client
+        The second one gives times as text, and is for listings: see `Connection.lists`.
+    dynamodb : DynamoDBClient
+    scope : Scope
+    now : callable
+        Tells the time.
+    """
 
     def __init__(
         self,
         s3: Any,
+        lists: Any,
         dynamodb: Any,
         scope: Scope,
         now: Callable[[], datetime] = _now,
     ) -> None:
-        self._s3, self._dynamodb, self.scope, self._now = s3, dynamodb, scope, now
+        self._s3, self._lists, self._dynamodb = s3, lists, dynamodb
+        self.scope, self._now = scope, now
         self._fence = Fence(s3, scope.output_bucket, 0, _no_work, scope.handles_deletions)
 
-    def sources(self, prefix: str) -> Iterator[list[tuple[ObjectEvent, int]]]:
-        """List the sources, as if events had created them, and their sizes, by pages."""
+    def clock(self) -> datetime:
+        """Tell what time it is for S3, whose times the listings have."""
+        answer = self._lists.list_objects_v2(Bucket=self.scope.output_bucket, MaxKeys=1)
+        return parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"])
+
+    def sources(self, prefix: str) -> Iterator[list[Listed]]:
+        """List the sources, by pages."""
         begins = max(prefix, self.scope.key_prefix, key=len)
         listing = ("list_objects_v2", "Contents")
         if self.scope.keeps == "each":
             listing = ("list_object_versions", "Versions")
         for page in self._listed(*listing, self.scope.bucket, begins):
-            covered = (each for each in page if self.scope.covers(each["Key"], prefix))
-            yield [(self._source(each), each["Size"]) for each in covered]
+            yield [
+                _listed(each, Subject(each["Key"], named_version(each.get("VersionId"))))
+                for each in page
+                if self.scope.covers(each["Key"], prefix)
+            ]
 
-    def outputs(self, prefix: str) -> Iterator[list[Subject]]:
-        """List the subjects of which there may be an output, by pages of at most 1,000 outputs."""
+    def outputs(self, prefix: str) -> Iterator[list[Listed]]:
+        """List what may be outputs, by pages, under the keys and versions of their sources."""
         folder = max(prefix, self.scope.key_prefix, key=len).rpartition("/")
         listing = ("list_objects_v2", "Contents")
         for page in self._listed(*listing, self.scope.output_bucket, folder[0] + folder[1]):
-            found = (_subject(each["Key"], self.scope.keeps) for each in page)
-            yield [each for each in found if each and self.scope.covers(each.key, prefix)]
+            subjects = [_subject(each["Key"], self.scope.keeps) for each in page]
+            yield [
+                _listed(each, subject)
+                for each, subject in zip(page, subjects, strict=True)
+                if subject and self.scope.covers(subject.key, prefix)
+            ]
 
-    def compared(self, source: ObjectEvent, size: int) -> Finding:
-        """Judge a listed source: if its output is right, with one request, or at most two."""
-        subject = Subject(source.key, source.version_id)
-        if source.key.endswith("/") and size == 0:
-            return Finding(subject, Verdict.SKIPPED, None)
-        if self._is_right(source):
-            return Finding(subject, Verdict.RIGHT, None)
-        return self.find(subject)
+    def compared(self, pair: Pair) -> OutputState | None:
+        """Ask S3 about the output of a listed source, with one request, or at most two.
 
-    def _is_right(self, source: ObjectEvent) -> bool:
+        Gives the output if it is right.
+        """
+        subject = pair.subject
+        source = ObjectEvent(self.scope.bucket, pair.key, "", pair.etag, subject.version_id)
         try:
-            output = self._output(Subject(source.key, source.version_id))
+            output = self._output(subject)
             # A listing of objects does not name their versions.
             is_same = output.metadata.get("source-etag") == source.etag
             if self.scope.keeps != "each" and is_same and "source-version-id" in output.metadata:
                 current = self._find(source)
-                return bool(current) and compare(current, output, self.scope) is Verdict.RIGHT
+                if current is None:
+                    return None
+                source = current
         except Refused:
-            return False
-        return compare(source, output, self.scope) is Verdict.RIGHT
+            return None
+        is_right = compare(source, output, self.scope) is Verdict.RIGHT
+        return output if is_right and output.etag else None
 
     def find(self, subject: Subject) -> Finding:
         """Read and judge a subject."""
-        try:
-            return self.finding(subject, self._read(subject))
-        except Refused as error:
-            return self.finding(subject, Reading(subject, refusal=str(error)))
+        [finding] = self.find_all([subject])
+        return finding
+
+    def find_all(self, subjects: Sequence[Subject], each: Each = map) -> Iterator[Finding]:
+        """Read and judge subjects; `each` calls a function with each value, as map does."""
+        for first in range(0, len(subjects), RECORDS):
+            begun = [*each(self._begin, subjects[first : first + RECORDS])]
+            records = self._items([self._record_id(one) for one in begun])
+            readings = [*each(self._end, begun, records)]
+            retries = self._items([self._retry_id(reading) for reading in readings])
+            for one, reading, item in zip(begun, readings, retries, strict=True):
+                if isinstance(item, Refused):
+                    reading = Reading(one.subject, refusal=str(item))  # noqa: PLW2901
+                elif reading:
+                    reading = replace(reading, retries=item)  # noqa: PLW2901
+                yield self.finding(one.subject, reading)
 
     def finding(
         self, subject: Subject, reading: Reading | None, parked: bool | None = None
@@ -111,35 +163,60 @@ class Reader:
         verdict = judge(reading, self.scope, self._now(), parked)
         return Finding(subject, verdict, reading, reason_of(verdict, reading))
 
-    def _read(self, subject: Subject) -> Reading | None:
-        """Read a subject; None if the source changes meanwhile."""
-        if self.scope.keeps == "each":
+    def _begin(self, subject: Subject) -> _Begun:
+        """Read the source, which names the version whose record is the subject's."""
+        try:
+            if self.scope.keeps == "each":
+                output = self._output(subject)
+                made_of = output.metadata.get("source-version-id")
+                if not subject.version_id or (output.etag and made_of != subject.version_id):
+                    is_foreign = compare(None, output, self.scope) is Verdict.FOREIGN
+                    reading = Reading(subject, output=output, is_comparable=is_foreign)
+                    return _Begun(subject, reading=reading)
+            return _Begun(subject, self._find(self._event(subject)))
+        except Refused as error:
+            return _Begun(subject, reading=Reading(subject, refusal=str(error)))
+
+    def _end(self, begun: _Begun, record: Item | Refused) -> Reading | None:
+        """Read the output, then the source again; None if that has changed meanwhile."""
+        subject = begun.subject
+        if begun.reading:
+            return begun.reading
+        try:
+            if isinstance(record, Refused):
+                raise record
             output = self._output(subject)
-            made_of = output.metadata.get("source-version-id")
-            if not subject.version_id or (output.etag and made_of != subject.version_id):
-                is_foreign = compare(None, output, self.scope) is Verdict.FOREIGN
-                return Reading(subject, output=output, is_comparable=is_foreign)
-        named = {"VersionId": subject.version_id} if subject.version_id else {}
-        before = self._find(self._event(subject), **named)
-        version = before.object_id[0] if before else subject.version_id
-        record = self._record(Subject(subject.key, version))
-        output = self._output(subject)
-        source = self._find(self._event(subject), **named)
-        if source != before:
-            return None
-        retries = dict[str, str]()
-        is_wrong = compare(source, output, self.scope) in REPAIRABLE
-        if is_wrong and (sequencer := record.get("sequencer")):
-            described = {"key": subject.key, "sequencer": sequencer, "version-id": version}
-            event = {"detail": {"bucket": {"name": self.scope.bucket}, "object": described}}
-            retries = self._item(retry_id(event))
-        return Reading(subject, record, output, source, retries=retries)
+            source = self._find(self._event(subject))
+        except Refused as error:
+            return Reading(subject, refusal=str(error))
+        return Reading(subject, record, output, source) if source == begun.source else None
+
+    def _record_id(self, begun: _Begun) -> str:
+        """Name the record of a subject; "" if it is not needed."""
+        if begun.reading:
+            return ""
+        version = begun.source.object_id[0] if begun.source else begun.subject.version_id
+        return object_key(self.scope.bucket, begun.subject.key, version)
+
+    def _retry_id(self, reading: Reading | None) -> str:
+        """Name the record of the retries of a subject's event; "" if it is not needed."""
+        sequencer = reading and reading.record.get("sequencer")
+        if not reading or not sequencer:
+            return ""
+        if compare(reading.source, reading.output, self.scope) not in REPAIRABLE:
+            return ""
+        version = reading.source.object_id[0] if reading.source else reading.subject.version_id
+        described = {"key": reading.subject.key, "sequencer": sequencer, "version-id": version}
+        return retry_id({"detail": {"bucket": {"name": self.scope.bucket}, "object": described}})
 
     def _event(self, subject: Subject) -> ObjectEvent:
         """Give a subject as the fence takes it."""
         return ObjectEvent(self.scope.bucket, subject.key, "", version_id=subject.version_id)
 
-    def _find(self, source: ObjectEvent, **version: Any) -> ObjectEvent | None:
+    def _find(self, source: ObjectEvent) -> ObjectEvent | None:
+        """Read what a source is now, or what its version is, if each version has an output."""
+        is_version = self.scope.keeps == "each" and source.version_id
+        version = {"VersionId": source.version_id} if is_version else {}
         return self._asked(source.bucket, lambda: self._fence.find_source(source, **version))
 
     def _output(self, subject: Subject) -> OutputState:
@@ -172,32 +249,49 @@ class Reader:
             self._s3.list_objects_v2(Bucket=bucket, Prefix=self.scope.folder, MaxKeys=1)
             raise Refused(f"S3 refuses to show it ({error}).") from error
 
-    def _record(self, subject: Subject) -> dict[str, str]:
-        return self._item(object_key(self.scope.bucket, subject.key, subject.version_id))
-
-    def _item(self, record_id: str) -> dict[str, str]:
-        if not self.scope.table:
-            return {}
+    def _items(self, ids: Sequence[str]) -> list[Item | Refused]:
+        """Read records, as many as one request may ask for; nothing for an empty name."""
+        wanted = sorted({each for each in ids if each and self.scope.table})
+        found: dict[str, Item | Refused] = {}
         try:
-            found = self._dynamodb.get_item(
-                TableName=self.scope.table, Key={"id": {"S": record_id}}, ConsistentRead=True
-            )
+            for item in self._batch(wanted):
+                named = {name: str(*value.values()) for name, value in item.items()}
+                found[named["id"]] = named
         except ClientError as error:
             if error.response["Error"]["Code"] != "ValidationException":
                 raise
-            raise Refused(f"DynamoDB refuses to read its record ({error}).") from error
-        return {name: str(*value.values()) for name, value in found.get("Item", {}).items()}
+            if len(wanted) > 1:  # one name is refused, and all with it
+                found = {each: self._items([each])[0] for each in wanted}
+            else:
+                text = f"DynamoDB refuses to read its record ({error})."
+                found = {each: Refused(text) for each in wanted}
+        return [found.get(each, {}) for each in ids]
 
-    def _source(self, listed: dict[str, Any]) -> ObjectEvent:
-        version = named_version(listed.get("VersionId"))
-        return ObjectEvent(self.scope.bucket, listed["Key"], "", listed["ETag"].strip('"'), version)
+    def _batch(self, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html."""
+        table, pause = self.scope.table, FIRST_PAUSE
+        keys = [{"id": {"S": each}} for each in ids]
+        while keys:
+            asked = {table: {"Keys": keys, "ConsistentRead": True}}
+            answer = self._dynamodb.batch_get_item(RequestItems=asked)
+            yield from answer["Responses"].get(table, [])
+            # It leaves out what is above 16 MB, or what the table refuses for now.
+            keys = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
+            if keys:
+                time.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
 
     def _listed(
         self, operation: str, what: str, bucket: str, prefix: str
     ) -> Iterator[list[dict[str, Any]]]:
-        pages = self._s3.get_paginator(operation).paginate(Bucket=bucket, Prefix=prefix)
+        pages = self._lists.get_paginator(operation).paginate(Bucket=bucket, Prefix=prefix)
         for page in pages:
             yield page.get(what, [])
+
+
+def _listed(described: dict[str, Any], subject: Subject) -> Listed:
+    etag, written = described["ETag"].strip('"'), described["LastModified"]
+    return Listed(subject.key, subject.version_id or "", etag, written, described["Size"])
 
 
 def _subject(key: str, keeps: Keeps) -> Subject | None:
@@ -208,7 +302,8 @@ def _subject(key: str, keeps: Keeps) -> Subject | None:
     folder, slash, name = key.rpartition("/")
     if not name.startswith(NAME):
         return None
-    return Subject(f"{folder}{slash}{name.removeprefix(NAME)}", version)
+    source = f"{folder}{slash}{name.removeprefix(NAME)}"
+    return Subject(source, version) if source else None
 
 
 def _no_work(_content: bytes) -> Any:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import boto3
 from botocore.config import Config
 from botocore.exceptions import NoRegionError
+from botocore.session import get_session
 
 from inorder import PROJECT
 from inorder.asl.definition import EXPRESS_SECONDS
@@ -148,6 +149,16 @@ def describe(cloudformation: Any, name: str) -> Stack:
         raise Failure(f"Stack {name} has no output {error.args[0]}.") from None
 
 
+def session_with_times_as_text(**named: Any) -> boto3.Session:
+    """Make a session whose clients read a listing of S3 three times as quickly.
+
+    Most of what botocore does with a listing is making each time an object.
+    """
+    core = get_session()
+    core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=str)
+    return boto3.Session(botocore_session=core, **named)
+
+
 class Connection:
     """A deployed stack on a local AWS, or on whichever AWS the environment points boto3 at.
 
@@ -156,6 +167,7 @@ class Connection:
 
     def __init__(self, stack_name: str, local: LocalAws | None = None) -> None:
         self._session = local.session if local else boto3.Session()
+        self._with_times_as_text = session_with_times_as_text(**(local.named if local else {}))
         if not self._session.region_name:  # boto3 takes an empty one
             raise NoRegionError
         self._endpoint_url = local.endpoint_url if local else None
@@ -178,6 +190,11 @@ class Connection:
         return self._client(service, service, Config())
 
     @property
+    def lists(self) -> Any:
+        """A client of S3 that gives times as text; see `session_with_times_as_text`."""
+        return self._client("s3 that lists", "s3", Config(), self._with_times_as_text)
+
+    @property
     def synchronous(self) -> Any:
         """A client of Step Functions that waits until the execution that it starts has ended."""
         waits = Config(
@@ -187,7 +204,9 @@ class Connection:
         )
         return self._client("stepfunctions that wait", "stepfunctions", waits)
 
-    def _client(self, name: str, service: str, config: Config) -> Any:
+    def _client(
+        self, name: str, service: str, config: Config, session: boto3.Session | None = None
+    ) -> Any:
         default = Config(
             connect_timeout=10,
             max_pool_connections=CONNECTIONS,
@@ -197,7 +216,7 @@ class Connection:
             try:
                 if name not in self._clients:
                     # boto3's overloads know literal service names only.
-                    self._clients[name] = self._session.client(  # type: ignore[call-overload]
+                    self._clients[name] = (session or self._session).client(  # type: ignore[call-overload]
                         service, endpoint_url=self._endpoint_url, config=default.merge(config)
                     )
             except ValueError as error:

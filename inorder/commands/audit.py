@@ -1,20 +1,34 @@
 """The commands that tell whether all outputs are right, and repair those that are not."""
 
 import sys
-from collections.abc import Set
+from collections.abc import Iterator, Sequence, Set
+from contextlib import contextmanager
+from datetime import datetime
 from itertools import groupby
+from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.text import Text
 
+from inorder.audit import audit as auditing
 from inorder.audit.audit import GRACE_SECONDS, Audit, Report
-from inorder.audit.comparing import REPAIRABLE, Verdict
+from inorder.audit.comparing import REPAIRABLE, Finding, Verdict
+from inorder.audit.right_pairs import cache_file
 from inorder.aws.stack import Connection
-from inorder.commands.terminal import deployed, printable, say
+from inorder.commands.terminal import Time, deployed, printable, say
 from inorder.model.execution import to_json
 
 EXAMPLES = 5  # of each verdict
+SOMETHING_IS_WRONG = 3  # an exit status; 1 is a command that failed or was stopped, 2 a wrong call
 prefixed = click.option("--prefix", default="", help="Only S3 keys that begin with this.")
 at_once = click.option(
     "--concurrency",
@@ -30,44 +44,65 @@ graced = click.option(
     show_default=True,
     help="Seconds after which what looks wrong is read again.",
 )
-sure = click.option("--yes", is_flag=True, help="Do not ask before the repair.")
+cached = click.option(
+    "--cache/--no-cache",
+    default=True,
+    help="Whether to ask only about outputs that have changed since they were right.",
+)
+sure = click.option("--yes", is_flag=True, help="Start the events without asking.")
 
 
 @click.command()
 @deployed
 @prefixed
 @click.option("--json", "as_json", is_flag=True, help="One line for each key that is not right.")
-@click.option("--repair", is_flag=True, help="Start an event for each missing, stale or orphaned.")
-@click.option("--foreign", is_flag=True, help="With --repair, replace foreign outputs as well.")
+@click.option(
+    "--wait", is_flag=True, help="Wait until all are right, or something cannot become so."
+)
+@click.option("--repair", is_flag=True, help="Start an event for each that a repair mends.")
+@click.option("--foreign", is_flag=True, help="With --repair: also replace foreign outputs.")
+@click.option(
+    "--older-than",
+    type=Time(),
+    help="An age or a time: outputs written before are old, and --repair makes them again.",
+)
 @sure
 @at_once
 @graced
+@cached
 def audit(
     stack_name: str,
     prefix: str,
     as_json: bool,
+    wait: bool,
     repair: bool,
     foreign: bool,
+    older_than: datetime | None,
     yes: bool,
     concurrency: int,
     grace: float,
+    cache: bool,
 ) -> None:
     """Tell whether the output of every key is right.
 
     It compares each object with its output and its record, and changes nothing without --repair.
-    Fails if something is wrong. What waits for an event is not wrong.
+    What waits for an event is not wrong.
+
+    Exit status: 0 if nothing is wrong, 3 if something is; 1 if the audit failed or was stopped.
     """
-    found = Audit(Connection(stack_name), prefix)
-    report = _run(found, grace, only_missing=False)
+    found = Audit(
+        Connection(stack_name), prefix, older_than, cache_file(stack_name) if cache else None
+    )
+    report = _run(found, grace, wait=wait)
     if not as_json:
-        _show(report)
+        _show(report, repair, foreign)
     if repair:
         wanted = REPAIRABLE | ({Verdict.FOREIGN} if foreign else set())
         _repair(found, report, wanted, yes, concurrency)
     if as_json:
         for finding in report.findings:
             click.echo(to_json(finding.described()))
-    sys.exit(int(not report.is_right))
+    _exit(report)
 
 
 @click.command()
@@ -76,22 +111,57 @@ def audit(
 @sure
 @at_once
 @graced
-def backfill(stack_name: str, prefix: str, yes: bool, concurrency: int, grace: float) -> None:
+@cached
+def backfill(
+    stack_name: str, prefix: str, yes: bool, concurrency: int, grace: float, cache: bool
+) -> None:
     """Start an event for each object that has no output yet.
 
     It may be stopped at any time. When it is started again, it goes on with the rest.
+
+    Exit status: as of `audit`.
     """
-    found = Audit(Connection(stack_name), prefix)
+    found = Audit(Connection(stack_name), prefix, cache=cache_file(stack_name) if cache else None)
     report = _run(found, grace, only_missing=True)
     _show(report)
     _repair(found, report, {Verdict.MISSING}, yes, concurrency)
-    sys.exit(int(not report.is_right))
+    _exit(report)
 
 
-def _run(audit: Audit, grace: float, only_missing: bool) -> Report:
+def _exit(report: Report) -> None:
+    sys.exit(0 if report.is_right else SOMETHING_IS_WRONG)
+
+
+def _run(audit: Audit, grace: float, **how: bool) -> Report:
     with _progress() as progress:
-        task = progress.add_task("Comparing", total=None)
-        return audit.run(lambda more: progress.advance(task, more), grace, only_missing)
+        return audit.run(_Shown(progress), grace, **how)
+
+
+class _Shown(auditing.Progress):
+    """Shows how an audit goes on."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task, self._said = progress.add_task("Listing", total=None), ""
+
+    def listed(self, more: int) -> None:
+        self._progress.advance(self._task, more)
+
+    def compared(self, more: int, total: int) -> None:
+        if self._progress.tasks[self._task].total is None:
+            self._progress.reset(self._task, description="Comparing", total=total)
+        self._progress.advance(self._task, more)
+
+    def waits(self, doubtful: Sequence[Finding], grace: float) -> None:
+        waiting = sum(each.verdict is Verdict.WAITING for each in doubtful)
+        keys = ", ".join(each.subject.key for each in doubtful[:EXAMPLES])
+        parts = [f"{waiting:,} in progress"] if waiting else []
+        if wrong := len(doubtful) - waiting:
+            parts.append(f"{wrong:,} look wrong, and are read again in {grace:g} s (--grace)")
+        text = f"{'; '.join(parts)}: {keys}{', ...' if len(doubtful) > EXAMPLES else ''}"
+        if text != self._said:
+            self._said = text
+            self._progress.console.print(Text(printable(text)), soft_wrap=True)
 
 
 def _repair(
@@ -113,7 +183,7 @@ def _repair(
     report.findings = [each for each in report.findings if each.verdict not in wanted] + left
 
 
-def _show(report: Report) -> None:
+def _show(report: Report, repair: bool = False, foreign: bool = False) -> None:
     counts = (f"{report.counts[each]:,} {each}" for each in Verdict if report.counts[each])
     click.echo(f"{report.counts.total():,} outputs: {', '.join(counts)}")
     found = sorted(report.findings, key=lambda each: [*Verdict].index(each.verdict))
@@ -125,10 +195,22 @@ def _show(report: Report) -> None:
             click.echo(printable(line.rstrip()))
         if (more := len(findings) - EXAMPLES) > 0:
             click.echo(f"{verdict:<15} and {more:,} more: --json lists them")
+    if repair and not foreign and report.counts[Verdict.FOREIGN]:
+        say("A repair leaves foreign outputs as they are. Replace them with --repair --foreign.")
 
 
-def _progress() -> Progress:
-    """Make a progress bar beside the results, which shows only on a terminal."""
-    columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
+class _Rate(ProgressColumn):
+    """Shows how many are done in a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:,.0f}/s" if task.speed else "")
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """Show progress beside the results, on a terminal only; what it prints shows anywhere."""
     console = Console(stderr=True)
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    columns: list[Any] = [TextColumn("{task.description}"), MofNCompleteColumn(), _Rate()]
+    columns.append(TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as it:
+        yield it

@@ -1,11 +1,10 @@
 """The commands about one object or execution, and about the list of executions."""
 
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from inorder.audit.repairing import repaired_at
 from inorder.aws.executions import StateMachine, wait_until
 from inorder.aws.inspection import Gathering, machine_of
 from inorder.aws.stack import Connection
-from inorder.commands.terminal import aligned, deployed, print_step, printable, say
+from inorder.commands.terminal import Time, aligned, deployed, print_step, printable, say
 from inorder.errors import Failure
 from inorder.model import policies
 from inorder.model.execution import LIFE, STATUSES, Execution, Filter, described, to_json
@@ -27,44 +26,17 @@ from inorder.story.parts import clock, counted, span
 from inorder_fence.records import s3_object
 
 Command = Callable[..., Any]
-UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-EARLIEST = datetime(1971, 1, 1, tzinfo=UTC)  # a log begins in 1970, and clocks differ
 SHORTEST_ID = 8
 FOLLOW_SECONDS = 1.0
 EVENT_SECONDS = 60  # by then, the event of an upload has usually started an execution
 COLUMNS = ["Start (UTC)", "ID", "Key", "Sequencer", "Outcome", "Waited", "Duration", "Attempt"]
 
 
-class Since(click.ParamType):
-    """A time, or how long ago it was."""
-
-    name = "time"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> datetime:
-        """Read ``90s``, ``30m``, ``3h``, ``7d`` or a time in the form of ISO 8601, in UTC."""
-        ago = re.fullmatch(r"(\d{1,6})([smhd])", str(value))
-        try:
-            if ago:
-                at = datetime.now(UTC) - timedelta(**{UNITS[ago[2]]: int(ago[1])})
-            else:
-                at = datetime.fromisoformat(str(value))
-        except OverflowError:
-            at = datetime.min
-        except ValueError:
-            self.fail(f"{value!r} is neither a time nor such as 90s, 30m, 3h or 7d.", param, ctx)
-        at = at if at.tzinfo else at.replace(tzinfo=UTC)
-        if at < EARLIEST:
-            self.fail(f"{value!r} is before {EARLIEST:%Y}.", param, ctx)
-        return at
-
-
 def since(default: str) -> Callable[[Command], Command]:
     """Make the option --since."""
     return click.option(
         "--since",
-        type=Since(),
+        type=Time(),
         default=default,
         show_default=True,
         help="Only executions that started since then: 90s, 30m, 3h, 7d, or a time in UTC.",

@@ -2,9 +2,12 @@
 
 import errno
 import json
+import re
 import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import click
 from botocore.exceptions import (
@@ -24,10 +27,41 @@ from inorder.story.parts import span
 
 UNLIMITED = 10_000  # characters, where the output is no terminal
 LOCALLY = 'For the local AWS: eval "$(make -s up)"'
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+EARLIEST = datetime(1971, 1, 1, tzinfo=UTC)  # a log begins in 1970, and clocks differ
 
 deployed = click.option(
     "--stack-name", envvar="STACK_NAME", show_envvar=True, default="inorder", show_default=True
 )
+
+
+class Time(click.ParamType):
+    """A time, or how long ago it was."""
+
+    name = "time"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        """Read ``90s``, ``30m``, ``3h``, ``7d`` or a time in the form of ISO 8601, in UTC."""
+        ago = re.fullmatch(r"(\d{1,6})([smhd])", str(value))
+        try:
+            if ago:
+                at = datetime.now(UTC) - timedelta(**{UNITS[ago[2]]: int(ago[1])})
+            else:
+                at = datetime.fromisoformat(str(value))
+        except OverflowError:
+            at = datetime.min
+        except ValueError:
+            self.fail(
+                f"Cannot read {value!r}. Give an age (90s, 30m, 3h, 7d) or a time in UTC.",
+                param,
+                ctx,
+            )
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        if at < EARLIEST:
+            self.fail(f"{value!r} is before {EARLIEST:%Y}.", param, ctx)
+        return at
 
 
 def explained(error: Exception) -> str:

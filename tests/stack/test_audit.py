@@ -1,18 +1,25 @@
 """Audits of a deployed stack: events are lost and outputs changed on purpose, and repaired."""
 
 import json
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
+from inorder.audit.comparing import Scope
 from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy
 from inorder.local_aws import LocalAws
-from inorder_fence.fenced_output import output_key
+from inorder_fence.fenced_output import OutputState, compare_sequencers, output_key
 from tests.conftest import picture
-from tests.stack.conftest import GREEN, MAGENTA, RED, SECONDS, Inorder, Workflow
+from tests.stack.conftest import CYAN, GREEN, MAGENTA, RED, SECONDS, Inorder, Workflow
+from tests.support.events import created
 
 # Any key that S3 allows is used as it is; some of these differ in their encoding only.
 STRANGE = ["x y", "x+y", "x%20y", "{}-{0}-\\/$.path", 'it\'s "a"/100%?a=b&c#d', "x" * 1000]
@@ -21,7 +28,7 @@ STRANGE = ["x y", "x+y", "x%20y", "{}-{0}-\\/$.path", 'it\'s "a"/100%?a=b&c#d', 
 @pytest.fixture(scope="module")
 def workflow(local: LocalAws) -> Workflow:
     """Give a stack that no other test uses: an audit reads all that is there."""
-    return Workflow(local, deploy(local, "audited", {"HealMinutes": 0}))
+    return Workflow(local, deploy(local, "audited", {}))
 
 
 def each_of(keys: Iterable[str], do: Callable[[str], Any]) -> None:
@@ -35,6 +42,11 @@ def wait_for_outputs(workflow: Workflow, prefix: str, number: int) -> None:
         return found["KeyCount"] == number and not workflow.executions.arns("RUNNING")
 
     wait_until(are_there, 5 * SECONDS + number, f"{number} outputs", poll_seconds=1)
+
+
+def output_state(workflow: Workflow, key: str) -> OutputState:
+    found = workflow.s3.head_object(Bucket=workflow.stack.output_bucket, Key=output_key(key))
+    return OutputState(found["ETag"], found["Metadata"], found["LastModified"])
 
 
 def verdicts(found: Any) -> dict[str, str]:
@@ -64,17 +76,64 @@ def test_audits_name_what_was_lost_and_changed_and_repairs_mend_it(
     remain = {replaced: "foreign", "all/no-image.png": "parked"}
     wrong = {lost: "missing", overwritten: "stale", deleted: "orphaned", without: "missing"}
     found = inorder(*audit, "--json")
-    assert (found.exit_code, verdicts(found)) == (1, wrong | remain)
+    assert (found.exit_code, verdicts(found)) == (3, wrong | remain)
     assert "InvalidImage" in found.stdout
+    assert " look wrong, and are read again in 0.1 s (--grace)" in found.stderr
     assert "1 right" in inorder(*audit).stdout
+    refused = inorder(*audit, "--repair", input="n")
+    assert (refused.exit_code, "--repair --foreign" in refused.stderr) == (3, True)
 
     repaired = inorder(*audit, "--repair", "--yes", "--foreign")
-    assert (repaired.exit_code, "5 of 5 are right now." in repaired.stderr) == (1, True)
+    assert (repaired.exit_code, "5 of 5 are right now." in repaired.stderr) == (3, True)
     assert [workflow.colour(key) for key in (lost, overwritten)] == [MAGENTA] * 2
     assert workflow.output(deleted) is None
     workflow.delete("all/no-image.png")
     assert inorder(*audit, "--json").exit_code == 0
     assert inorder("audit", "--prefix", "none/").stderr.startswith("Error: There is no such key")
+
+
+def test_old_outputs_are_made_again_in_order_while_others_are_uploaded(
+    workflow: Workflow, inorder: Inorder
+) -> None:
+    keys = [f"old/{n}.png" for n in range(30)]
+    each_of(keys, lambda key: workflow.upload(key, picture(RED)))
+    wait_for_outputs(workflow, "old/", 30)
+    before = {key: output_state(workflow, key) for key in keys}
+    time.sleep(1.1)  # S3 shows seconds
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    old = ("audit", "--prefix", "old/", "--older-than", now)
+    with ThreadPoolExecutor(1) as pool:
+        green = picture(GREEN)
+        uploads = pool.submit(each_of, keys[:10], lambda key: workflow.upload(key, green))
+        inorder(*old, "--grace", "0.1", "--repair", "--yes")
+        uploads.result()
+    waited = inorder(*old, "--wait", "--grace", "1")
+    assert (waited.exit_code, waited.stdout) == (0, "30 outputs: 30 right\n")
+    for key in keys:
+        after = output_state(workflow, key)
+        newer = compare_sequencers(after.metadata["sequencer"], before[key].metadata["sequencer"])
+        assert newer == 1
+        assert after.written != before[key].written
+    assert [workflow.colour(key) for key in keys] == [MAGENTA] * 10 + [CYAN] * 20
+
+
+def test_an_audit_covers_the_keys_that_the_pattern_of_the_rule_has(local: LocalAws) -> None:
+    events = local.client("events")
+    texts = st.text("ab/.?[\N{SNOWMAN}", max_size=4)
+
+    @settings(max_examples=100, deadline=None)
+    @given(key=texts.filter(bool), begins=texts, ends=texts)
+    @example(key="scan.pdf", begins="scan.pdf", ends=".pdf")
+    @example(key="ababa", begins="aba", ends="aba")
+    def compare(key: str, begins: str, ends: str) -> None:
+        pattern = {"detail": {"object": {"key": [{"wildcard": f"{begins}*{ends}"}]}}}
+        event = created(key) | {"id": "1", "account": "1", "region": "r", "resources": []}
+        found = events.test_event_pattern(EventPattern=json.dumps(pattern), Event=json.dumps(event))
+        scope = Scope("in", "out", "", "newest", handles_deletions=True)
+        scope = replace(scope, key_prefix=begins, key_suffix=ends)
+        assert scope.covers(key) == found["Result"]
+
+    compare()
 
 
 def test_a_backfill_starts_an_event_for_each_object_without_an_output(

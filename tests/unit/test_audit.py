@@ -2,10 +2,11 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count, groupby, pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,11 +16,24 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from inorder.asl.definition import EXPRESS_SECONDS
-from inorder.audit.audit import Audit
-from inorder.audit.comparing import ACTS_WITHIN, Keeps, Reading, Scope, Subject, Verdict, judge
+from inorder.audit import audit as auditing
+from inorder.audit.audit import Audit, Progress
+from inorder.audit.comparing import (
+    ACTS_WITHIN,
+    Finding,
+    Keeps,
+    Reading,
+    Scope,
+    Subject,
+    Verdict,
+    judge,
+)
+from inorder.audit.listing import listing
 from inorder.audit.reading import Reader
 from inorder.audit.repairing import known_sequencer, next_sequencer, repair_event, repaired_at
 from inorder.aws import parked
+from inorder.aws.stack import session_with_times_as_text
+from inorder.errors import Failure
 from inorder_fence import ObjectEvent
 from inorder_fence.fenced_output import OutputState, compare_sequencers
 from inorder_fence.stuck import DEAD_AFTER
@@ -259,7 +273,11 @@ def s3() -> Iterator[Any]:
 
 
 def reader(s3: Any, keeps: Keeps, **more: Any) -> Reader:
-    return Reader(s3, None, replace(SCOPE, table="", keeps=keeps, **more))
+    return Reader(s3, lists(), None, replace(SCOPE, table="", keeps=keeps, **more))
+
+
+def lists() -> Any:
+    return session_with_times_as_text().client("s3")
 
 
 def write(s3: Any, key: str, etag: str, version: str = "", sequencer: str = "0A") -> None:
@@ -269,13 +287,13 @@ def write(s3: Any, key: str, etag: str, version: str = "", sequencer: str = "0A"
 
 def found_by(reader: Reader, prefix: str = "") -> dict[Subject, Verdict]:
     """Judge all subjects, and check that those that look right are right."""
-    sources = [source for page in reader.sources(prefix) for source in page]
-    subjects = {Subject(each.key, each.version_id) for each, _ in sources}
-    subjects |= {each for page in reader.outputs(prefix) for each in page}
-    found = {subject: reader.find(subject).verdict for subject in subjects}
-    for each in sources:
-        compared = reader.compared(*each)
-        assert compared.verdict is found[compared.subject]
+    with listing(reader.sources(prefix), reader.outputs(prefix), lambda _: None) as listed:
+        pairs = [pair for page in listed.pairs() for pair in page]
+        subjects = [pair.subject for pair in pairs]
+        subjects += [each for page in listed.outputs_alone() for each in page]
+    found = {each.subject: each.verdict for each in reader.find_all(subjects)}
+    for pair in pairs:
+        assert bool(reader.compared(pair)) == (found[pair.subject] is Verdict.RIGHT)
     return found
 
 
@@ -362,7 +380,7 @@ class Stack:
         clients = {"s3": s3, "dynamodb": self.dynamodb, "sqs": self.sqs}
         states = SimpleNamespace(start_sync_execution=self._start)
         self.aws: Any = SimpleNamespace(
-            stack=described, client=clients.__getitem__, synchronous=states
+            stack=described, client=clients.__getitem__, lists=lists(), synchronous=states
         )
         self.started = list[str]()
         self.ends: dict[str, Any] = {"outcome": "Processed"}
@@ -452,7 +470,7 @@ def test_a_folder_of_s3s_console_is_counted_and_skipped(stack: Stack) -> None:
 def test_the_record_of_a_version_tells_that_its_event_is_parked(stack: Stack) -> None:
     stack.s3.put_bucket_versioning(Bucket="input", VersioningConfiguration={"Status": "Enabled"})
     version = stack.s3.put_object(Bucket="input", Key="x.png", Body=b"x")["VersionId"]
-    read = Reader(stack.s3, stack.dynamodb, replace(SCOPE, table="keys", keeps="each"))
+    read = Reader(stack.s3, lists(), stack.dynamodb, replace(SCOPE, table="keys", keeps="each"))
     assert found_by(read) == {Subject("x.png", version): Verdict.MISSING}
     stack.fail("x.png", record_id=f"input#{version}/x.png")
     assert found_by(read) == {Subject("x.png", version): Verdict.PARKED}
@@ -509,9 +527,10 @@ def test_an_event_that_dies_again_and_again_is_waiting_then_parked_then_lost() -
     cloud = Cloud(Settings(dies=lambda _, state: state == "Invert Image"))
     cloud.upload("x.png")
 
-    def get_item(Key: Any, **_: Any) -> dict[str, Any]:  # noqa: N803
-        item = cloud.table.items.get(Key["id"]["S"])
-        return {"Item": item} if item else {}
+    def batch_get_item(RequestItems: Any) -> Any:  # noqa: N803
+        [(table, asked)] = RequestItems.items()
+        found = (cloud.table.items.get(key["id"]["S"]) for key in asked["Keys"])
+        return {"Responses": {table: [item for item in found if item]}}
 
     def head_object(Bucket: str, Key: str) -> Any:  # noqa: N803
         if Bucket == "input":
@@ -519,8 +538,9 @@ def test_an_event_that_dies_again_and_again_is_waiting_then_parked_then_lost() -
         missing: Any = {"ResponseMetadata": {"HTTPStatusCode": 404}, "Error": {"Code": "404"}}
         raise ClientError(missing, "HeadObject")
 
-    s3, dynamodb = SimpleNamespace(head_object=head_object), SimpleNamespace(get_item=get_item)
-    reader = Reader(s3, dynamodb, SCOPE, cloud.clock.datetime)
+    s3 = SimpleNamespace(head_object=head_object)
+    dynamodb = SimpleNamespace(batch_get_item=batch_get_item)
+    reader = Reader(s3, None, dynamodb, SCOPE, cloud.clock.datetime)
     seen, parked = list[Verdict](), list[Verdict]()
     for hours in (*(minutes / 60 for minutes in range(1, 480)), 24, 24 * 14, 24 * 15, 24 * 17):
         cloud.clock.env.run(until=hours * 3600)
@@ -531,3 +551,183 @@ def test_an_event_that_dies_again_and_again_is_waiting_then_parked_then_lost() -
     assert [verdict for verdict, _ in groupby(settled)] == [Verdict.WAITING, Verdict.PARKED]
     assert parked.count(Verdict.PARKED) == seen.count(Verdict.PARKED)
     assert seen[-1] is Verdict.MISSING
+
+
+# The list of pairs that were right
+
+
+@dataclass
+class Remembering:
+    """Audits that keep what was right in a file, and what they ask about."""
+
+    stack: Stack
+    file: Path
+
+    def asked(self, verdicts: dict[str, int], **how: Any) -> set[str]:
+        """Audit, check the verdicts, and give the outputs that S3 was asked about."""
+        asked = set[str]()
+
+        def ask(params: dict[str, Any], **_: Any) -> None:
+            bucket, _slash, key = params["auth_path"].lstrip("/").partition("/")
+            asked.update({key} if bucket == "output" else ())
+
+        events = self.stack.s3.meta.events
+        events.register("before-call.s3.HeadObject", ask)
+        try:
+            report = Audit(self.stack.aws, cache=self.file, **how).run(grace=0)
+        finally:
+            events.unregister("before-call.s3.HeadObject", ask)
+        assert +report.counts == verdicts
+        return asked
+
+
+@pytest.fixture
+def remembering(stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Remembering:
+    """Give a stack with three right outputs, which are older than a listing's seconds."""
+    monkeypatch.setattr(auditing, "SETTLED", timedelta(seconds=-60))
+    stack.put("0", "1", "2")
+    for key in "012":
+        write(stack.s3, f"out-{key}", ETAG)
+    return Remembering(stack, tmp_path / "new" / "pairs.sqlite")
+
+
+ALL_OUTPUTS = {"out-0", "out-1", "out-2"}
+
+
+def test_an_output_that_was_right_is_asked_about_again_only_if_something_has_changed(
+    remembering: Remembering,
+) -> None:
+    assert remembering.asked({"right": 3}) == ALL_OUTPUTS
+    assert remembering.asked({"right": 3}) == set()
+    time.sleep(1)  # S3 shows seconds
+    remembering.stack.put("1")  # the same content: only its time differs
+    assert remembering.asked({"right": 3}) == {"out-1"}
+    remembering.stack.put("2", body=b"new")
+    write(remembering.stack.s3, "out-0", "other")
+    assert remembering.asked({"right": 1, "stale": 2}) == {"out-0", "out-2"}
+    remembering.stack.s3.delete_object(Bucket="output", Key="out-1")
+    remembering.stack.s3.delete_object(Bucket="input", Key="0")
+    assert remembering.asked({"missing": 1, "orphaned": 1, "stale": 1}) == ALL_OUTPUTS
+
+
+def test_what_may_change_within_the_second_of_its_listing_is_asked_about_again(
+    remembering: Remembering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    for _ in range(2):
+        assert remembering.asked({"right": 3}) == ALL_OUTPUTS
+
+
+@pytest.mark.parametrize("damage", ["lost", "text", "flipped", "cut", "a folder", "of other work"])
+def test_a_list_that_is_damaged_costs_requests_and_changes_no_verdict(
+    remembering: Remembering, damage: str
+) -> None:
+    assert remembering.asked({"right": 3}) == ALL_OUTPUTS
+    stored = remembering.file.read_bytes()
+    remembering.file.unlink()
+    match damage:
+        case "text":
+            remembering.file.write_text("no database" * 1000, encoding="utf-8")
+        case "flipped":
+            remembering.file.write_bytes(stored[:-200] + bytes(b ^ 1 for b in stored[-200:]))
+        case "cut":
+            remembering.file.write_bytes(stored[: len(stored) // 2])
+        case "a folder":
+            remembering.file.mkdir()
+        case "of other work":
+            remembering.file.write_bytes(stored)
+            remembering.stack.aws.stack.parameters["HandleDeletions"] = "false"
+    assert remembering.asked({"right": 3}) == ALL_OUTPUTS
+    if damage != "a folder":
+        assert remembering.asked({"right": 3}) == set()
+
+
+def test_a_list_of_objects_that_have_gone_begins_anew(remembering: Remembering) -> None:
+    assert remembering.asked({"right": 3}) == ALL_OUTPUTS
+    for key in "012":
+        remembering.stack.s3.delete_object(Bucket="input", Key=key)
+        remembering.stack.s3.delete_object(Bucket="output", Key=f"out-{key}")
+    remembering.stack.put("3")
+    assert remembering.asked({"missing": 1}) == {"out-3"}
+    assert remembering.file.exists()
+    remembering.stack.s3.delete_object(Bucket="input", Key="3")
+    remembering.stack.put("photos/", body=b"")
+    write(remembering.stack.s3, "out-9", ETAG)
+    remembering.asked({"skipped": 1, "orphaned": 1})
+    assert remembering.file.exists()
+
+
+# Old outputs, waiting, and records in batches
+
+
+def test_right_outputs_that_were_written_before_are_made_again_if_an_age_is_given(
+    remembering: Remembering,
+) -> None:
+    remembering.asked({"right": 3})
+    time.sleep(1.1)
+    now = datetime.now(UTC).replace(microsecond=0)
+    write(remembering.stack.s3, "out-1", ETAG)
+    audit = Audit(remembering.stack.aws, older_than=now, cache=remembering.file)
+    report = audit.run(grace=3600)  # nothing looks wrong, so nothing is waited for
+    assert {each.subject.key: str(each.verdict) for each in report.findings} == {
+        "0": "old",
+        "2": "old",
+    }
+    assert [outcome for _, outcome in audit.repair(report.findings, 1)] == ["Processed"] * 2
+    write(remembering.stack.s3, "out-0", ETAG)  # as an upload has done meanwhile
+    assert [outcome for _, outcome in audit.repair(report.findings, 1)][:1] == ["Not Started"]
+    remembering.stack.aws.stack.parameters["Policy"] = "every-version"
+    with pytest.raises(Failure, match="none can be made again"):
+        Audit(remembering.stack.aws, older_than=now)
+
+
+def test_waiting_ends_when_all_is_right_or_something_cannot_become_so(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack.put("slow", "lost")
+    record = {"id": {"S": "input/slow"}, "in_progress_since": {"S": datetime.now(UTC).isoformat()}}
+    stack.dynamodb.put_item(TableName="keys", Item=record)
+    waits = list[list[str]]()
+
+    class Told(Progress):
+        def waits(self, doubtful: Sequence[Finding], grace: float) -> None:
+            assert grace == 10
+            waits.append([each.subject.key for each in doubtful])
+            if len(waits) == 4:
+                write(stack.s3, "out-slow", ETAG)
+
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    report = stack.audit().run(Told(), grace=10, wait=True)
+    assert +report.counts == {"right": 1, "missing": 1}
+    assert waits == [["lost", "slow"]] * 2 + [["slow"]] * 2
+
+
+def test_records_that_dynamodb_leaves_out_of_a_batch_are_asked_for_again(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = [f"{n:03}" for n in range(150)]
+    stack.put(*keys)
+    stack.fail(*keys)
+    batch_get_item, sizes = stack.dynamodb.batch_get_item, list[int]()
+
+    def a_part(RequestItems: Any) -> Any:  # noqa: N803
+        asked = RequestItems["keys"]
+        sizes.append(len(asked["Keys"]))
+        first = asked | {"Keys": asked["Keys"][:40]}
+        answer = batch_get_item(RequestItems={"keys": first})
+        left = asked["Keys"][40:]
+        return answer | {"UnprocessedKeys": {"keys": asked | {"Keys": left}} if left else {}}
+
+    monkeypatch.setattr(stack.dynamodb, "batch_get_item", a_part)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    found = stack.audit()._reader.find_all([Subject(key) for key in keys])
+    assert {str(each.verdict) for each in found} == {"parked"}
+    assert sizes[:3] == [100, 60, 20]
+    assert max(sizes) == 100
+
+
+@pytest.mark.parametrize("keeps", ["newest", "each", "first"])
+def test_any_object_in_the_output_bucket_is_read_without_an_error(s3: Any, keeps: Keeps) -> None:
+    for key in ("out-", "a/out-", "out-/x", "out-x/", "/out-", "out-x", "x", "out-\N{SNOWMAN}/v"):
+        s3.put_object(Bucket="output", Key=key, Body=b"x")
+    assert all(each.key for each in found_by(reader(s3, keeps)))
