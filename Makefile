@@ -137,7 +137,7 @@ format: install ## Format the code
 # version or source. SAM's zip has no dates, so a hash says which source it is of.
 BYTECODE = $(BIN)/uv run --no-project --python 3.13 python -m compileall -q --invalidation-mode checked-hash -s .aws-sam/build .aws-sam/build
 
-build: install wheels ## Build the functions for Lambda, with any Python on this machine, and the packages
+build: install fence wheels ## Build the functions for Lambda, with any Python on this machine, and the packages
 	$(BIN)/sam build
 	@$(BYTECODE) || echo "There is no Python 3.13 for the bytecode: the functions work, and start more slowly." >&2
 
@@ -150,10 +150,9 @@ fence: install ## Build the fence's package: a wheel, and a Lambda layer, in out
 
 WHEELS = out/wheels
 
-wheels: fence ## Build the package of the commands, beside the fence's which it needs, in out/wheels
+wheels: install ## Build the package of the commands, in out/wheels
 	@rm -rf "$(WHEELS)"
 	@$(BIN)/python -m hatchling build --target wheel --directory "$(abspath $(WHEELS))"
-	@cp "$(FENCE)"/*.whl "$(WHEELS)"
 
 package: build ## Write out/packaged.yaml, with its artifacts in a bucket, for other templates: make package BUCKET=name
 	@test -n "$(BUCKET)" || { echo "Say which bucket: make package BUCKET=name" >&2; exit 1; }
@@ -164,7 +163,7 @@ deploy: build ## Deploy to AWS, as samconfig.toml says
 	$(BIN)/sam deploy
 
 lock: install ## Update the locked versions, and check what the tests use of moto and ministack beside their interfaces
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-emit-package inorder-fence --extra console --extra local --group dev pyproject.toml --output-file requirements.txt
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --extra console --extra local --group dev pyproject.toml --output-file requirements.txt
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.13 --python-platform aarch64-manylinux_2_34 --generate-hashes --no-header --group pyproject.toml:functions --constraint requirements.txt --output-file functions/requirements.txt
 	@$(MAKE) --no-print-directory install
 	@$(BIN)/python -m pytest -q tests/unit/test_private_parts.py

@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Iterator
 from math import inf
 
-import networkx as nx
-
 from inorder.asl.definition import EXPRESS_SECONDS, Json, Rule, Violation
 from inorder.asl.walk import Visit, walk
 
@@ -44,18 +42,21 @@ def slowest(definition: Json) -> dict[str, float]:
         pause = walked.read(visit, state["SecondsPath"]) if "SecondsPath" in state else None
         return float(pause) if type(pause) is int else longest(state)
 
-    timed = nx.DiGraph()
-    timed.add_node(walked.start)
-    timed.add_weighted_edges_from((at, to, seconds(to)) for at, to in walked.graph.edges)
+    ways: dict[Visit, tuple[float, Visit | None]] = {}  # the slowest to a visit, without it
     spent = Counter[str]()
-    for visit in [walked.start, *nx.dag_longest_path(timed)[1:]]:
-        spent[visit.state] += seconds(visit)  # type: ignore[assignment]
+    for visit in walked.ordered:
+        arrivals = [(ways[each][0] + seconds(each), each) for each in walked.before[visit]]
+        ways[visit] = max(arrivals, key=lambda way: way[0], default=(0, None))
+    last: Visit | None = max(ways, key=lambda visit: ways[visit][0] + seconds(visit), default=None)
+    while last:
+        spent[last.state] += seconds(last)  # type: ignore[assignment]
+        last = ways[last][1]
     return spent  # type: ignore[return-value]
 
 
 def longest_execution(definition: Json) -> float:
     """Compute the seconds that the slowest way through a file takes."""
-    return sum(slowest(definition).values())
+    return inf if walk(definition).endless else sum(slowest(definition).values())
 
 
 def _seconds(definition: Json) -> Iterator[Violation]:

@@ -13,9 +13,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, reduce
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple
-
-import networkx as nx
 
 from inorder.asl.definition import (
     GET,
@@ -87,7 +86,9 @@ class Walk:
     def __init__(self, definition: Json) -> None:
         self.states: Json = definition["States"]
         self.start = Visit(definition["StartAt"], EVENT, frozenset([EVENT.source]))
-        self.graph = nx.DiGraph()  # of visits
+        # The visits from which an execution may come to each, and all visits in such an order.
+        self.before: dict[Visit, list[Visit]] = {self.start: []}
+        self.ordered: list[Visit] = []
         self.endless = ""  # a state to which an execution seems to come again and again
         # States, paths that may be absent there, and whether those are of the execution's input.
         self.absent: set[tuple[str, str, bool]] = set()
@@ -103,19 +104,23 @@ class Walk:
         self._explore()
 
     def _explore(self) -> None:
-        self.graph.add_node(self.start)
         waiting = [self.start]
-        while waiting and len(self.graph) <= MOST_VISITS:
+        while waiting and len(self.before) <= MOST_VISITS:
             visit = waiting.pop()
             for after in self._following(visit):
-                if after not in self.graph:
+                if after not in self.before:
                     waiting.append(after)
-                self.graph.add_edge(visit, after)
+                self.before.setdefault(after, []).append(visit)
         way = []  # of visits, on which an execution comes to a state again and again
         if waiting:
-            way = nx.shortest_path(self.graph, self.start, visit)
-        elif not nx.is_directed_acyclic_graph(self.graph):
-            way = [at for at, _ in nx.find_cycle(self.graph, self.start)]
+            while visit != self.start:
+                way.append(visit)
+                visit = self.before[visit][0]  # from which it was come to first
+        else:
+            try:
+                self.ordered = [*TopologicalSorter(self.before).static_order()]
+            except CycleError as error:
+                way = error.args[1][:-1]
         if way:
             [(self.endless, _)] = Counter(each.state for each in way).most_common(1)
 

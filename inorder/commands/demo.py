@@ -6,24 +6,30 @@ import click
 from rich.console import Console
 
 from inorder import commands
-from inorder.demo.pictures import own_pairs
+from inorder.commands.terminal import alone
 from inorder.demo.report import FAULTS, console_table, write_report
-from inorder.demo.run import choices, run_demonstration
+from inorder.model import policies
+
+SHOWN = [each for each in policies.names() if each != policies.uncoordinated()]
 
 
 @click.command("demo")
 @click.option("--keys", type=click.IntRange(1, 1000), default=100, show_default=True)
-@click.option("--policy", type=click.Choice(choices()), default=choices()[0], show_default=True)
+@click.option("--policy", type=click.Choice(SHOWN), default=SHOWN[0], show_default=True)
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the local AWS.")
 def show_demonstration(keys: int, policy: str, port: int | None) -> None:
     """Show disordered events without coordination and with it.
 
     Starts a local AWS of its own for that, with a stack for each.
     """
+    from inorder.demo.pictures import own_pairs  # noqa: PLC0415 - it needs an extra
+    from inorder.demo.run import run_demonstration  # noqa: PLC0415
+
     page = commands.OUT / "demo" / "console.html"
     try:
         pairs = own_pairs(keys)
-        results = run_demonstration(pairs, commands.OUT / "demo-aws", port, policy, page)
+        with alone("demo"):
+            results = run_demonstration(pairs, commands.OUT / "demo-aws", port, policy, page)
     except TimeoutError as error:
         raise click.ClickException(f"{error} This machine may be too busy.") from None
     except KeyboardInterrupt:

@@ -17,6 +17,7 @@ from inorder.audit.repairing import repaired_at
 from inorder.aws.executions import StateMachine, wait_until
 from inorder.aws.inspection import Gathering, machine_of
 from inorder.aws.stack import Connection
+from inorder.commands.group import unknown
 from inorder.commands.terminal import Time, aligned, deployed, print_step, printable, say
 from inorder.errors import Failure
 from inorder.model import policies
@@ -190,7 +191,7 @@ def refuse_unknown(given: Sequence[str], policy: str) -> None:
     names = {each.lower() for each in known}
     for each in given if policies.known(policy) else ():
         if each.lower() not in names:
-            raise click.UsageError(f"{each} is none of {', '.join(sorted(known))}.")
+            raise click.UsageError(unknown("outcome", each, known))
 
 
 def changes(

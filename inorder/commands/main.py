@@ -2,13 +2,16 @@
 
 import signal
 import sys
+from copy import copy
 from importlib import import_module
+from inspect import cleandoc
 from types import FrameType
 from typing import Any
 
 import click
 
 from inorder import IS_CHECKOUT
+from inorder.commands.group import Group
 from inorder.errors import Failure
 from inorder_fence import __version__
 
@@ -27,13 +30,19 @@ MODULES = {
 }
 # These deploy template.yaml, or write files beside it.
 OF_A_CHECKOUT = {"demo", "up", "down", "try", "function", "policy"}
+LISTS = {
+    "Commands": lambda name: name not in OF_A_CHECKOUT,
+    "Commands that need a checkout of the project": OF_A_CHECKOUT.__contains__,
+}
+LIMIT = 66  # characters of what a command does
+CHECKOUT = "This needs a checkout of the project, in which `make install` was run."
 # The extra of the package that has a module.
-EXTRAS = dict.fromkeys(["starlette", "uvicorn"], "console") | dict.fromkeys(
-    ["PIL", "ministack", "psutil", "samcli", "samtranslator", "statelint"], "local"
+EXTRAS = {"starlette": "console", "uvicorn": "console"} | dict.fromkeys(
+    ["PIL", "psutil", "statelint"], "local"
 )
 
 
-class Commands(click.Group):
+class Commands(Group):
     """Commands that are imported when they are called, and end with a message if they fail."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -41,20 +50,24 @@ class Commands(click.Group):
         return [name for names in MODULES.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import a command. One that cannot run here says why."""
-        found = [module for module, names in MODULES.items() if cmd_name in names]
-        if not found:
-            return None
-        if cmd_name in OF_A_CHECKOUT and not IS_CHECKOUT:
-            return _only_says(
-                cmd_name, "This needs a checkout of the project, in which `make install` was run."
-            )
-        try:
-            module = import_module(f"inorder.commands.{found[0]}")
-        except ModuleNotFoundError as error:
-            return _only_says(cmd_name, _missing(error))
-        commands = [each for each in vars(module).values() if isinstance(each, click.Command)]
-        return next(each for each in commands if each.name == cmd_name)
+        """Import a command, which says what it does also where it cannot run."""
+        for name, names in MODULES.items():
+            if cmd_name in names:
+                module = vars(import_module(f"inorder.commands.{name}"))
+                commands = [each for each in module.values() if isinstance(each, click.Command)]
+                command = next(each for each in commands if each.name == cmd_name)
+                return _of_a_checkout(command) if cmd_name in OF_A_CHECKOUT else command
+        return None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List what the commands do, below those for a stack the ones of a checkout."""
+        for title, is_listed in LISTS.items():
+            rows = []
+            for name in filter(is_listed, self.list_commands(ctx)):
+                command = self.get_command(ctx, name)
+                rows.append((name, command.get_short_help_str(LIMIT) if command else ""))
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
@@ -72,20 +85,26 @@ class Commands(click.Group):
             raise
 
 
+def _of_a_checkout(command: click.Command) -> click.Command:
+    """Say in a command's help that it needs a checkout; elsewhere it does nothing else."""
+    does, _, more = cleandoc(command.help or "").partition("\n\n")
+    command = copy(command)
+    command.help = f"{does}\n\n{CHECKOUT}\n\n{more}"
+    if not IS_CHECKOUT:
+        command.callback = _refuse
+    return command
+
+
+def _refuse(**_: Any) -> None:
+    raise click.ClickException(CHECKOUT)
+
+
 def _missing(error: ModuleNotFoundError) -> str:
     """Say which extra has a module; the error is raised again if none has it."""
     if error.name not in EXTRAS:
         raise error
-    extra = EXTRAS[error.name]
-    return f"This needs {error.name}: install inorder[{extra}], as `make install` does."
-
-
-def _only_says(name: str, why: str) -> click.Command:
-    def fail(**_: Any) -> None:
-        raise click.ClickException(why)
-
-    anything = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
-    return click.Command(name, callback=fail, short_help=why, context_settings=anything)
+    wheel = f"inorder-{__version__}-py3-none-any.whl[{EXTRAS[error.name]}]"
+    return f"This needs {error.name}: make install; or, with the wheel, pip install './{wheel}'"
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

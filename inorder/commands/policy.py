@@ -7,6 +7,7 @@ import click
 
 from inorder import PROJECT, new_policy
 from inorder.asl import check_file, numbers
+from inorder.commands.group import Group
 
 
 @click.command()
@@ -28,7 +29,7 @@ def check(files: tuple[Path, ...], standard: bool) -> None:
     sys.exit(wrong > 0)
 
 
-@click.group("policy")
+@click.group("policy", cls=Group)
 def policy_group() -> None:
     """Make policies of your own."""
 

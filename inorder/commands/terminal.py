@@ -6,6 +6,7 @@ import re
 import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -22,6 +23,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
+from inorder import commands
 from inorder.model.execution import Step
 from inorder.story.parts import span
 
@@ -90,6 +92,22 @@ def explained(error: Exception) -> str:
 def say(text: str) -> None:
     """Print a line about what is done, beside the results."""
     click.echo(printable(text), err=True)
+
+
+@contextmanager
+def alone(name: str) -> Iterator[None]:
+    """Let one process at a time do a block that has a name, in this checkout."""
+    import fcntl  # noqa: PLC0415 - Windows lacks it, where the commands for a stack work, too
+
+    file = commands.OUT / f"{name}.lock"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("w") as lock:  # the end of the process releases it, too
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("Waiting for another such command in this checkout ...")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def print_step(number: int, step: Step) -> None:

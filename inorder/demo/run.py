@@ -40,11 +40,6 @@ PAUSE_SECONDS = 0.15  # between two keys
 PATIENCE_SECONDS: float = EXPRESS_SECONDS + 60
 
 
-def choices() -> list[str]:
-    """List the policies that can be shown, in order."""
-    return [name for name in policies.names() if name != UNCOORDINATED]
-
-
 def run_demonstration(
     pairs: Sequence[PicturePair], folder: Path, port: int | None, policy: str, page: Path
 ) -> dict[str, tuple[Counts, list[FinalOutput]]]:

@@ -1,5 +1,7 @@
 """A handler of one's own as the work of a stack on a local AWS."""
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -11,16 +13,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 from inorder.aws.stack import Stack, deploy
 from inorder.errors import Failure
-from inorder.local_aws import LocalAws
 from inorder.trying.inside import FILE, FUNCTION, PACKAGES
+
+if TYPE_CHECKING:
+    from inorder.local_aws import LocalAws  # which needs an extra
 
 MODULE = "deployed_by_inorder_try"  # which no module of the user is named
 CODE = "from inorder.trying.inside import deployed\nhandler = deployed()\n"
 ACCOUNT = "000000000000"
+IMPORT_SECONDS = 60
 HANDLER = re.compile(r"(?P<file>.+\.py)(:(?P<function>\w+))?")
 
 
@@ -54,26 +60,33 @@ class Work:
         if "module" in wrong and requirements.exists():
             command = [sys.executable, "-m", "pip", "install", "--quiet", "--upgrade"]
             command += ["--target", str(self.packages), "--requirement", str(requirements)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+            done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603
             if done.returncode:
-                raise Failure(f"{requirements} cannot be installed:\n{done.stderr.strip()}")
+                said = done.stderr.decode(errors="replace").strip()
+                raise Failure(f"{requirements} cannot be installed:\n{said}")
             wrong = self._import(local)
         if wrong:
             raise Failure(self.what_to_change(wrong))
 
     def _import(self, local: LocalAws) -> dict[str, Any]:
-        done = subprocess.run(
-            [sys.executable, "-m", "inorder.trying.inside"],
-            env=os.environ | local.environment | self.variables("input", "output"),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            said = f"{self.file} ends the process that imports it, with {done.returncode}."
-            raise Failure(f"{said}\n{done.stderr}".strip())
-        wrong: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        return wrong
+        with TemporaryDirectory() as folder:
+            answer = Path(folder, "answer.json")
+            try:
+                done = subprocess.run(  # noqa: S603 - our own module
+                    [sys.executable, "-m", "inorder.trying.inside", answer],
+                    env=os.environ | local.environment | self.variables("input", "output"),
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    check=False,
+                    timeout=IMPORT_SECONDS,
+                )
+            except subprocess.TimeoutExpired:
+                raise Failure(f"The import of {self.file} takes over {IMPORT_SECONDS} s.") from None
+            if answer.exists():
+                wrong: dict[str, Any] = json.loads(answer.read_text())
+                return wrong
+        said = f"{self.file} ends the process that imports it, with status {done.returncode}."
+        raise Failure(f"{said}\n{done.stderr.decode(errors='replace')}".strip())
 
     def what_to_change(self, wrong: Mapping[str, Any]) -> str:
         """Say why it cannot be loaded, from what `why_not` has found, and what to do."""

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -10,9 +11,11 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
 from inorder import PROJECT
+from inorder.commands.main import Commands
 from inorder.local_aws import LocalAws
 from inorder_fence import __version__
 from tests.conftest import picture
@@ -25,16 +28,20 @@ UV = [sys.executable, "-m", "uv", "--quiet"]
 
 @pytest.fixture(scope="module")
 def install(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Install the wheel with some of its extras, at the locked versions; give the folder."""
+    """Type a `pip install` of README, at the locked versions; give the folder of the commands."""
     folder = tmp_path_factory.mktemp("tool")
-    make("wheels", f"FENCE={folder}/fence", f"WHEELS={folder}/wheels")
+    make("wheels", f"WHEELS={folder}/out/wheels")
     environment = folder / "environment"
     ran(*UV, "venv", "--python", sys.executable, environment)
+    typed = re.findall("^pip install (.*?)(?:  +#.*)?$", (PROJECT / "README.md").read_text(), re.M)
+    pip = shlex.join([*UV, "pip", "install", "--python", str(environment)])
+    constraint = f"--constraint {PROJECT}/requirements.txt"
 
     def with_extras(extras: str) -> Path:
-        command = [*UV, "pip", "install", "--python", str(environment)]
-        command += ["--find-links", f"{folder}/wheels", "--constraint", "requirements.txt"]
-        ran(*command, f"inorder{extras}")
+        [wheel] = [each for each in typed if ("[" in each) == bool(extras)]
+        subprocess.run(  # noqa: S602 - of our own document
+            f"{pip} {constraint} {wheel}", shell=True, cwd=folder, check=True
+        )
         return environment / "bin"
 
     return with_extras
@@ -88,16 +95,19 @@ def test_the_commands_of_the_person_on_call_work_without_a_checkout(
     file = PROJECT / "statemachine" / "latest_wins.asl.json"
     for arguments, said in {
         "demo --keys 3": "This needs a checkout of the project, ",
-        "up --help": "This needs a checkout of the project, ",
-        f"check {file}": "This needs statelint: install inorder[local], ",
+        "up": "This needs a checkout of the project, ",
+        "wy": "There is no command wy. Did you mean why?",
+        f"check {file}": "This needs statelint: ",
         "console": "This needs ",
     }.items():
         code, printed = run(arguments)
-        if code != 1 or not re.fullmatch(rf"Error: {re.escape(said)}.*\n", printed):
+        if not code or not re.match(f"Error: {re.escape(said)}", printed.splitlines()[-1]):
             wrong[arguments] = printed
+    for name in Commands().list_commands(click.Context(click.Command(""))):
+        code, printed = run(f"{name} --help")
+        if code or not printed.startswith("Usage: ") or printed.split("\n\n")[1][2:7] == "This ":
+            wrong[f"{name} --help"] = printed
     assert not wrong, "\n".join(f"{name}: {printed}" for name, printed in wrong.items())
-    code, printed = run("--help")
-    assert (code, "demo  ", "console  ") == (0, *re.findall(r"(?:demo|console)  ", printed))
 
 
 def test_the_console_is_an_extra(

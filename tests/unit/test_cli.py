@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shlex
 import socket
 import sys
@@ -18,8 +19,10 @@ from click.testing import CliRunner, Result
 
 from inorder import commands, local_aws
 from inorder.commands import console, executions
-from inorder.commands.main import MODULES, main
+from inorder.commands import main as commands_main
+from inorder.commands.main import EXTRAS, MODULES, OF_A_CHECKOUT, main
 from inorder.model.execution import Execution, Filter
+from inorder_fence import __version__
 from tests.support.events import created
 
 
@@ -107,9 +110,13 @@ def test_a_checkout_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPa
     assert said.startswith("Error: [Errno 30] Read-only file system: 'out/local-aws'. The commands")
 
 
-def test_the_list_of_commands_cuts_no_line() -> None:
-    lines = CliRunner().invoke(main, ["-h"], env={"COLUMNS": "80"}).output.splitlines()
-    listed = lines[lines.index("Commands:") + 1 :]
+def test_the_list_of_commands_cuts_no_line_and_says_which_need_a_checkout() -> None:
+    text = CliRunner().invoke(main, ["-h"], env={"COLUMNS": "80"}).output
+    [*_, of_a_stack, of_a_checkout] = text.split("\n\n")
+    title, *lines = of_a_checkout.splitlines()
+    assert title == "Commands that need a checkout of the project:"
+    assert {line.split()[0] for line in lines} == OF_A_CHECKOUT
+    listed = [*of_a_stack.splitlines()[1:], *lines]
     assert len(listed) == sum(map(len, MODULES.values()))
     assert [line for line in listed if line.endswith("...") or not line.endswith(".")] == []
 
@@ -160,14 +167,62 @@ def test_what_is_followed_is_new_and_aligned_with_the_rest(monkeypatch: pytest.M
 
 
 def test_an_outcome_that_no_execution_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    for given, code in (("Nonsense", 2), ("parked", 0), ("Running", 0)):
+    meant, there = "There is no outcome Procesed. Did you mean Processed?", "Parked, Processed, "
+    for given, said in {"Nonsense": there, "Procesed": meant, "parked": "", "Running": ""}.items():
         result = listed_executions(monkeypatch, [[]], "--outcome", given)
-        assert result.exit_code == code, result.output
-        assert ("Parked, Processed, " in result.stderr) == (code == 2)
+        assert result.exit_code == (2 if said else 0), result.output
+        assert said in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("wy", "There is no command wy. Did you mean why?"),
+        ("policy nwe", "There is no command nwe. Did you mean new?"),
+        ("function xyz", "There is no command xyz. There are new."),
+        ("put --stackname x", "No such option: --stackname Did you mean --stack-name?"),
+    ],
+)
+def test_what_is_mistyped_is_suggested(typed: str, said: str) -> None:
+    result = run(*typed.split())
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == f"Error: {said}"
+
+
+def helps(*arguments: str) -> list[str]:
+    """Give the paragraphs of a command's help, without its usage."""
+    result = CliRunner(mix_stderr=False).invoke(main, [*arguments, "--help"], terminal_width=1000)
+    assert result.exit_code == 0, result.output
+    return [" ".join(each.split()) for each in result.stdout.split("\n\n")[1:]]
+
+
+@pytest.mark.parametrize("command", [name for names in MODULES.values() for name in names])
+def test_outside_of_a_checkout_a_command_says_what_it_does_and_then_what_it_needs(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside = helps(command)
+    monkeypatch.setattr(commands_main, "IS_CHECKOUT", False)
+    # A wheel without extras has none of these, and the import of a command needs none.
+    for name in [*sys.modules]:
+        if name.startswith(("inorder.commands.", "inorder.demo", "inorder.trying")):
+            if name != "inorder.commands.main":
+                monkeypatch.delitem(sys.modules, name)
+        elif name.partition(".")[0] in EXTRAS or name in {"inorder.local_aws"}:
+            monkeypatch.setitem(sys.modules, name, None)
+    for name in EXTRAS:
+        monkeypatch.setitem(sys.modules, name, None)
+    does, *more = helps(command)
+    assert [does, *more] == inside
+    assert re.match("[A-Z][a-z]+ (?!needs )", does)
+    is_of_a_checkout = command in OF_A_CHECKOUT
+    assert (commands_main.CHECKOUT in more[:1]) == is_of_a_checkout
+    if is_of_a_checkout:
+        arguments = {"try": ["app.py"], "policy": ["new", "x"], "function": ["new", "x"]}
+        assert error_of(command, *arguments.get(command, [])) == f"Error: {commands_main.CHECKOUT}"
 
 
 def test_a_console_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "inorder.console.server", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    needed = "Error: This needs uvicorn: install inorder[console], as `make install` does."
-    assert error_of("console") == needed
+    needed = "Error: This needs uvicorn: make install; or, with the wheel, pip install "
+    assert error_of("console") == f"{needed}'./inorder-{__version__}-py3-none-any.whl[console]'"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from inorder import PROJECT
-from inorder_fence import __version__
+from inorder.commands.main import EXTRAS
 from tests.support.resolved_template import template
 
 LOCKS = [PROJECT / folder / "requirements.txt" for folder in (".", "functions")]
@@ -69,9 +69,15 @@ def test_locks_have_hashes_and_no_index_and_a_function_runs_with_what_it_was_tes
     assert all(each.items() <= tested.items() for each in deployed)
 
 
-def test_the_package_of_the_commands_needs_the_fence_of_its_version() -> None:
+def test_the_package_needs_three_others_to_run() -> None:
+    """What else it imports is in the standard library, or in an extra, which a command names."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-    assert f"inorder-fence=={__version__}" in project["dependencies"]
+    needed = {re.match(r"[\w-]+", each)[0] for each in project["dependencies"]}  # type: ignore[index]
+    assert needed == {"boto3", "click", "rich"}
+    own = {"inorder", "inorder_fence", "invert_image"}  # of which a checkout alone has the last
+    others = {name.partition(".")[0] for file in tracked("inorder/*.py") for name in imported(file)}
+    others -= {*sys.stdlib_module_names, *own, *needed, "botocore"}
+    assert others == {*EXTRAS, "ministack"}  # which is run as a process of its own
 
 
 def make(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
