@@ -6,10 +6,10 @@ from pathlib import Path
 import click
 
 from inorder import commands
+from inorder.commands.group import Group
 from inorder.commands.local import limited
-from inorder.commands.terminal import print_entry, say
+from inorder.commands.terminal import alone, print_entry, say
 from inorder.trying.new import create
-from inorder.trying.trial import run
 from inorder.trying.work import named
 
 BROKEN = 3  # the exit code
@@ -29,28 +29,31 @@ def try_handler(timeout: int, handler: str, files: tuple[Path, ...]) -> None:
     Exits with 0 if the contract is kept (docs/function.md), with 3 if it is not, and with 1 if
     nothing could be tried, for example because of an import.
     """
+    from inorder.trying.trial import run  # noqa: PLC0415 - it needs an extra
+
     folder = commands.OUT / "try"
     work = named(handler, folder / "packages")
-    found = []
+    findings = []
     try:
-        for finding in run(work, timeout, files, folder, say):
-            found.append(finding)
-            if finding.mark != "broken":
-                print_entry(f"{finding.mark:<9}{finding.text}")
+        with alone("try"):
+            for finding in run(work, timeout, files, folder, say):
+                findings.append(finding)
+                if finding.mark != "broken":
+                    print_entry(f"{finding.mark:<9}{finding.text}")
     except TimeoutError as error:
         raise click.ClickException(f"{error} This machine may be too busy.") from None
     click.echo(f"Each execution, and why it ended as it did: {folder / 'console.html'}")
     click.echo(f"To try more: inorder up --work {handler}, then inorder put FILE")
-    broken = [each.text for each in found if each.mark == "broken"]
+    broken = [each.text for each in findings if each.mark == "broken"]
     for text in broken:
         print_entry(f"broken   {text}")
     if broken:
         sys.exit(BROKEN)
-    is_whole = all(each.mark == "kept" for each in found)
+    is_whole = all(each.mark == "kept" for each in findings)
     click.echo("The contract is kept" + ("." if is_whole else ", so far as it could be tried."))
 
 
-@click.group("function")
+@click.group("function", cls=Group)
 def function_group() -> None:
     """Make functions of your own."""
 

@@ -1,13 +1,22 @@
 """The commands that keep a local AWS on this machine."""
 
+from __future__ import annotations
+
 import shlex
+from typing import TYPE_CHECKING, Any
 
 import click
+from botocore.exceptions import ClientError
 
-from inorder import commands, local_aws
-from inorder.aws.stack import deploy
-from inorder.commands.terminal import say
+from inorder import commands
+from inorder.aws.stack import Stack, deploy, describe
+from inorder.commands.terminal import alone, say
+from inorder.model.policies import names
+from inorder.trying.inside import FILE
 from inorder.trying.work import deploy_with_work, named
+
+if TYPE_CHECKING:
+    from inorder.local_aws import LocalAws
 
 LOCAL_AWS_FILE = "local-aws.json"
 
@@ -23,39 +32,82 @@ limited = click.option(
 @click.command()
 @click.option("--port", type=click.IntRange(1, 65535), help="Any free one if none is given.")
 @click.option("--stack-name", default="inorder", show_default=True)
-@click.option("--policy", help="Which the stack has; else it keeps its own, or has latest-wins.")
+@click.option(
+    "--policy",
+    type=click.Choice(names()),
+    help="Which the stack has; else it keeps its own, or has latest-wins.",
+)
 @click.option("--work", metavar="HANDLER", help="Does the work: app.py, or folder/app.py:handler.")
 @limited
 def up(
     port: int | None, stack_name: str, policy: str | None, work: str | None, timeout: int
 ) -> None:
-    """Start a local AWS with the stack on it, and keep it running."""
+    """Start a local AWS with the stack on it, and keep it running.
+
+    A stack that is there already keeps its policy and its work, unless others are given.
+    """
     own = named(work, commands.OUT / "packages") if work else None
-    local = local_aws.recall(commands.OUT / LOCAL_AWS_FILE)
-    if local and port not in {None, local.port}:
-        raise click.ClickException(f"A local AWS runs on port {local.port} already: make down")
-    if not local:
-        local = local_aws.start(commands.OUT / "local-aws", port)
-        local_aws.remember(local, commands.OUT / LOCAL_AWS_FILE)
-    say(f"Deploying template.yaml to {local.endpoint_url} ...")
-    parameters = {"Policy": policy} if policy else {}
-    if own:
-        deploy_with_work(local, stack_name, parameters, own, timeout, {})
-    else:
-        deploy(local, stack_name, parameters)
+    with alone("local-aws"):
+        local = _running() or _started(port)
+        if port not in {None, local.port}:
+            raise click.ClickException(f"A local AWS runs on port {local.port} already: make down")
+        before = _stack(local, stack_name)
+        say(f"Deploying template.yaml to {local.endpoint_url} ...")
+        parameters = {"Policy": policy} if policy else {}
+        if own:
+            stack = deploy_with_work(local, stack_name, parameters, own, timeout, {})
+        else:
+            stack = deploy(local, stack_name, parameters)
+    if before and not policy:
+        say(f"Kept: the policy {stack.parameters['Policy']}. Choose another one by --policy.")
+    kept = "" if own else _work(local, stack)
+    if kept:
+        say(f"Kept: the work {kept}. To leave it: inorder down, and then inorder up")
     for name, value in {**local.environment, "STACK_NAME": stack_name}.items():
         click.echo(f"export {name}={shlex.quote(value)}")
     files = "a file: .venv/bin/inorder put FILE"
     picture = "a picture: .venv/bin/inorder put docs/images/demonstration.jpg cat.jpg"
-    say(f"Now upload {files if own else picture}")
+    say(f"Now upload {files if own or kept else picture}")
 
 
 @click.command()
 def down() -> None:
     """Stop the local AWS that `up` started."""
-    local = local_aws.recall(commands.OUT / LOCAL_AWS_FILE)
-    if not local:
-        say("No local AWS is running.")
-    else:
-        local.stop()
-    (commands.OUT / LOCAL_AWS_FILE).unlink(missing_ok=True)
+    with alone("local-aws"):
+        local = _running()
+        if not local:
+            say("No local AWS is running.")
+        else:
+            local.stop()
+        (commands.OUT / LOCAL_AWS_FILE).unlink(missing_ok=True)
+
+
+def _running() -> LocalAws | None:
+    from inorder import local_aws  # noqa: PLC0415 - it needs an extra
+
+    return local_aws.recall(commands.OUT / LOCAL_AWS_FILE)
+
+
+def _started(port: int | None) -> LocalAws:
+    from inorder import local_aws  # noqa: PLC0415
+
+    local = local_aws.start(commands.OUT / "local-aws", port)
+    local_aws.remember(local, commands.OUT / LOCAL_AWS_FILE)
+    return local
+
+
+def _stack(local: LocalAws, name: str) -> Stack | None:
+    try:
+        return describe(local.client("cloudformation"), name)
+    except ClientError:
+        return None
+
+
+def _work(local: LocalAws, stack: Stack) -> str:
+    """Name the handler that is the work of a stack; "" if that is the shipped function."""
+    arn = stack.parameters.get("WorkFunctionArn")
+    if not arn:
+        return ""
+    function: dict[str, Any] = local.client("lambda").get_function(FunctionName=arn)
+    variables = function["Configuration"].get("Environment", {}).get("Variables", {})
+    return str(variables.get(FILE, arn))

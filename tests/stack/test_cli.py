@@ -39,7 +39,9 @@ def test_up_prints_the_environment_for_the_commands_and_down_removes_everything(
         assert export == "export"
         monkeypatch.setenv(*setting.split("=", 1))
     assert describe(boto3.client("cloudformation"), os.environ["STACK_NAME"]).input_bucket
-    assert run("up").stdout == up.stdout
+    again = run("up")
+    assert again.stdout == up.stdout
+    assert "Kept: the policy latest-wins. Choose another one by --policy." in again.stderr
     # What `up` says last, with other files; the same content again has an event of its own.
     assert ".venv/bin/inorder put " in up.stderr.splitlines()[-1]
     file, bad = tmp_path / "cat.png", tmp_path / "bad.png"
@@ -78,4 +80,4 @@ def test_up_prints_the_environment_for_the_commands_and_down_removes_everything(
     assert listening == {"127.0.0.1"}
     assert run("down").exit_code == 0
     assert server.process is None
-    assert list(tmp_path.iterdir()) == []
+    assert [each.name for each in tmp_path.iterdir()] == ["local-aws.lock"]

@@ -8,9 +8,11 @@ import shlex
 import socket
 import sys
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -18,10 +20,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from inorder import commands, local_aws
-from inorder.commands import console, executions
+from inorder.commands import console, executions, local
 from inorder.commands import main as commands_main
 from inorder.commands.main import EXTRAS, MODULES, OF_A_CHECKOUT, main
+from inorder.commands.terminal import alone
+from inorder.errors import Failure
+from inorder.local_aws import LocalAws
 from inorder.model.execution import Execution, Filter
+from inorder.trying.inside import FILE
 from inorder_fence import __version__
 from tests.support.events import created
 
@@ -108,6 +114,58 @@ def test_a_checkout_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(local_aws, "start", Mock(side_effect=refused))
     said = error_of("up")
     assert said.startswith("Error: [Errno 30] Read-only file system: 'out/local-aws'. The commands")
+
+
+@pytest.mark.parametrize("command", ["up", "down"])
+def test_one_command_at_a_time_starts_or_stops_the_local_aws(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recall = Mock(return_value=None)
+    monkeypatch.setattr(local_aws, "recall", recall)
+    monkeypatch.setattr(local_aws, "start", Mock(side_effect=Failure("It was reached.")))
+    results: list[Result] = []
+    with alone("local-aws"):
+        runner = CliRunner(mix_stderr=False)
+        without_main = copy(getattr(local, command))  # `main` handles signals, in the main thread
+        other = Thread(target=lambda: results.append(runner.invoke(without_main)))
+        other.start()
+        other.join(1)
+        assert not recall.called
+    other.join()
+    assert recall.called
+    assert results[0].stderr.splitlines()[0].startswith("Waiting for another such command")
+
+
+@pytest.mark.parametrize(
+    ("options", "parameters", "kept"),
+    [
+        ([], {}, ["policy every-version", "work /a/app.py"]),
+        (["--policy", "latest-wins"], {"Policy": "latest-wins"}, ["work /a/app.py"]),
+    ],
+)
+def test_up_says_what_a_stack_keeps_and_how_to_leave_it(
+    options: list[str],
+    parameters: dict[str, str],
+    kept: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    running = LocalAws(1, 1, 0, "")
+    function = {"Configuration": {"Environment": {"Variables": {FILE: "/a/app.py"}}}}
+    client = Mock(get_function=Mock(return_value=function))
+    monkeypatch.setattr(LocalAws, "client", lambda *_: client)
+    monkeypatch.setattr(local_aws, "recall", lambda _: running)
+    before = SimpleNamespace(parameters={"Policy": "every-version", "WorkFunctionArn": "arn"})
+    after = SimpleNamespace(parameters=before.parameters | parameters)
+    deploy = Mock(return_value=after)
+    monkeypatch.setattr(local, "describe", lambda *_: before)
+    monkeypatch.setattr(local, "deploy", deploy)
+    said = run("up", *options)
+    assert said.exit_code == 0, said.output
+    deploy.assert_called_once_with(running, "inorder", parameters)
+    lines = [line for line in said.stderr.splitlines() if line.startswith("Kept: ")]
+    assert [line.split(". ")[0] for line in lines] == [f"Kept: the {each}" for each in kept]
+    assert lines[-1].endswith("To leave it: inorder down, and then inorder up")
+    assert said.stderr.splitlines()[-1].endswith("put FILE")
 
 
 def test_the_list_of_commands_cuts_no_line_and_says_which_need_a_checkout() -> None:
