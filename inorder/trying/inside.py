@@ -1,12 +1,14 @@
 """Runs in the local function, around the handler of one's own.
 
-Each invocation writes to the journal what the handler answered, and after how many seconds. The
-answers to some keys get lost or come too late, and some invocations stall before they write.
+Each invocation writes to the journal what the handler answered, after how many seconds, and to
+which stores it has written. The answers to some keys get lost or come too late, and some
+invocations stall before they write.
 """
 
 import json
 import os
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -19,7 +21,11 @@ from uuid import uuid4
 FILE, FUNCTION, PACKAGES = "INORDER_FILE", "INORDER_FUNCTION", "INORDER_PACKAGES"
 JOURNAL, RELEASE = "INORDER_JOURNAL", "INORDER_RELEASE"
 FAILS, TIMES_OUT = "fails", "times-out"  # the first parts of the keys whose first answer is lost
-READS = ("BatchGet", "Describe", "Get", "Head", "List", "Query", "Scan", "Select")
+BEAT_SECONDS = 0.5
+READS = (
+    *("AssumeRole", "BatchGet", "Decrypt", "Describe", "Get", "Head", "List", "Query", "Scan"),
+    "Select",
+)
 
 Handler = Callable[[Any, Any], Any]
 
@@ -28,18 +34,21 @@ def load() -> Handler:
     """Import the handler that the environment names, from its folder; AttributeError without it."""
     file = Path(os.environ[FILE])
     sys.path[:0] = [str(file.parent), os.environ[PACKAGES]]
-    found: Handler = getattr(import_module(file.stem), os.environ[FUNCTION])
-    return found
+    handler: Handler = getattr(import_module(file.stem), os.environ[FUNCTION])
+    if not callable(handler):
+        raise TypeError(f"{os.environ[FUNCTION]} is no function")
+    return handler
 
 
 def deployed() -> Handler:
     """Give what the local AWS invokes."""
-    if RELEASE in os.environ:
-        # Before the handler's module makes a client: each session copies them.
-        import botocore.handlers  # noqa: PLC0415
+    if JOURNAL not in os.environ:
+        return load()
+    # Before the handler's module makes a client: each session copies them.
+    import botocore.handlers  # noqa: PLC0415
 
-        botocore.handlers.BUILTIN_HANDLERS.append(("before-call", stall))
-    return observed(load()) if JOURNAL in os.environ else load()
+    botocore.handlers.BUILTIN_HANDLERS.append(("before-parameter-build", before_call))
+    return observed(load())
 
 
 def observed(handle: Handler) -> Handler:
@@ -48,14 +57,19 @@ def observed(handle: Handler) -> Handler:
     def handler(payload: Any, context: Any) -> Any:
         described = payload["event"]["detail"]["object"]
         _entry.clear()
-        _write(id=str(uuid4()), began=time.time(), stalled="")
+        _entry.update(id=str(uuid4()), began=time.time(), process=os.getpid())
+        alive, ended = _file(".alive"), threading.Event()
+        alive.touch()
         _write(key=described["key"], sequencer=described["sequencer"])
+        threading.Thread(target=_beat, args=(alive, ended), daemon=True).start()
         began = time.monotonic()
         try:
             answer = handle(payload, context)
-        except Exception as error:
+        except BaseException as error:  # also a sys.exit
             _write(seconds=time.monotonic() - began, error=_said(error))
             raise
+        finally:
+            ended.set()
         try:
             text = json.dumps(answer, ensure_ascii=False)  # as Lambda does
         except (TypeError, ValueError):
@@ -78,19 +92,33 @@ def observed(handle: Handler) -> Handler:
 _entry: dict[str, Any] = {}  # of the journal; a process has one invocation at a time
 
 
+def _file(suffix: str) -> Path:
+    return Path(os.environ[JOURNAL], f"{_entry['id']}{suffix}")
+
+
 def _write(**more: Any) -> None:
     """Add to the entry of this invocation; without `seconds`, the handler has not ended."""
     _entry.update(more)
-    file = Path(os.environ[JOURNAL], f"{_entry['id']}.json")
-    written = file.with_suffix(".new")
+    written = _file(".new")
     written.write_text(json.dumps(_entry))
-    written.rename(file)
+    written.rename(_file(".json"))
 
 
-def stall(model: Any, **_: Any) -> None:
-    """Stall before a call of AWS that writes, until the trial goes on."""
-    release = Path(os.environ[RELEASE])
-    if _entry and not release.exists() and not model.name.startswith(READS):
+def _beat(file: Path, ended: threading.Event) -> None:
+    """Touch a file again and again, so that its time tells when a process ended."""
+    while not ended.wait(BEAT_SECONDS):
+        file.touch()
+
+
+def before_call(model: Any, params: Any, **_: Any) -> None:
+    """Note a call of AWS that writes; stall before it until the trial goes on, if it says so."""
+    if not _entry or model.name.startswith(READS):
+        return
+    service = model.service_model.service_name
+    if service != "s3" or params.get("Bucket") != os.environ["OUTPUT_BUCKET"]:
+        _write(elsewhere=sorted({*_entry.get("elsewhere", []), f"{service}:{model.name}"}))
+    release = Path(os.environ[RELEASE]) if RELEASE in os.environ else None
+    if release and not release.exists():
         _write(stalled=model.name)
         while not release.exists():
             time.sleep(0.05)
@@ -100,7 +128,7 @@ def why_not() -> dict[str, Any]:
     """Say why the handler cannot be loaded; empty if it can."""
     try:
         load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         wrong: dict[str, Any] = {"said": _said(error)}
         if isinstance(error, ModuleNotFoundError):
             wrong["module"] = error.name
@@ -118,4 +146,4 @@ def _said(error: BaseException) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"\n{json.dumps(why_not())}")  # below what the module prints
+    Path(sys.argv[1]).write_text(json.dumps(why_not()))  # the module may print what it likes

@@ -30,9 +30,10 @@ from inorder.trying.verdict import Finding, Invocation
 from inorder.trying.work import Work, create_function, deploy_with_work
 
 POLICY = "latest-wins"
+PROCESSED, SUPERSEDED = "Processed", "Superseded"
 LATE, STALL_SECONDS = "try-late", 900  # the function that stalls, and its timeout
 PATIENCE_SECONDS = EXPRESS_SECONDS + 60
-MOST_RETRIES = 3  # of an event whose invocations the journal does not have
+MOST_ATTEMPTS = 3  # at an event without an answer; the stack would go on for a day
 
 Say = Callable[[str], Any]
 
@@ -90,8 +91,8 @@ def _begin(work: Work, timeout: int, local: LocalAws, journal: Path) -> Trial:
     return Trial(local, stack.name, journal, timeout)
 
 
-class Broken(Exception):
-    """The work has broken the contract, so the trial need not go on."""
+class Unprocessed(Exception):
+    """An event was not processed; the text says why. What needs that cannot be tried."""
 
 
 class Trial:
@@ -105,34 +106,60 @@ class Trial:
         self.machine = LocalStateMachine(states, self.aws.stack.state_machine_arn)
 
     def findings(self, given: Sequence[Sample], say: Say, *, is_made: bool) -> Iterator[Finding]:
-        """Do all of the trial, or what comes before the first answer that breaks the contract."""
-        try:
-            say("Uploading ...")
-            accepted = self._accepted(given, is_made=is_made)
+        """Do all of the trial that can be done with what the work accepts."""
+        say("Uploading ...")
+        accepted, findings = self._accepted(given, is_made=is_made)
+        if accepted:
             say("Overwriting ...")
-            found = [self._overwrite(accepted), *self._faults(accepted[0], say)]
-        except Broken:
-            yield self._answers()
-            return
-        yield from [self._answers(), *found, self._outputs(), self._times()]
+            findings.append(self._tried(self._overwrite, accepted))
+            say(f"Losing answers, one for {self._timeout} s ...")
+            findings.append(self._tried(self._lose_answers, accepted[0]))
+            say("Letting invocations write late ...")
+            for how in ("overwritten", "deleted"):
+                findings.append(self._tried(self._write_late, accepted[0], how))
+            findings += [self._outputs(), self._times()]
+        yield from verdict.answers(self._invocations)
+        yield from verdict.faults(self._invocations, time.time(), self._timeout)
+        yield from findings
 
-    def _accepted(self, given: Sequence[Sample], *, is_made: bool) -> list[Sample]:
-        """Upload each sample, of made ones until one is accepted; a Failure if none is."""
-        accepted, rejected = list[Sample](), ""
+    def _tried(self, step: Callable[..., Finding], *arguments: Any) -> Finding:
+        """Take a step of the trial, which may need what the work does not do."""
+        try:
+            return step(*arguments)
+        except Unprocessed as error:
+            return Finding("broken", str(error))
+
+    def _accepted(
+        self, given: Sequence[Sample], *, is_made: bool
+    ) -> tuple[list[Sample], list[Finding]]:
+        """Upload each sample, of made ones until one is processed; a Failure if all are rejected.
+
+        A finding says which event the work has not answered.
+        """
+        accepted, findings, rejected = list[Sample](), list[Finding](), ""
         for sample in given:
             key = f"first/{sample.name}"
             self._put(key, sample.old)
-            reason = self._rejection(self._settle(key))
-            accepted += [] if reason else [sample]
-            rejected += f" {sample.name}: {reason}." if reason else ""
-            if accepted and is_made:
-                break
-        if not accepted:
+            try:
+                ended = self._settle(key)
+            except Unprocessed as error:
+                findings.append(Finding("broken", str(error)))
+                continue
+            if reason := self._rejection(ended):
+                rejected += f" {sample.name}: {reason}."
+            elif ended.outcome == PROCESSED:
+                accepted.append(sample)
+                if is_made:
+                    break
+            elif ended.outcome == SUPERSEDED:
+                only = f"{key}: its only event ended as {SUPERSEDED}: answer {PROCESSED}."
+                findings.append(Finding("broken", only))
+        if not accepted and not findings and verdict.answers(self._invocations)[0].mark == "kept":
             raise Failure(
                 f"Nothing could be tried, because the work rejected each file.{rejected} Name files"
                 " that it takes: inorder try HANDLER FILE"
             )
-        return accepted if is_made else paired(accepted)
+        return (accepted if is_made else paired(accepted)), findings
 
     def _overwrite(self, accepted: Sequence[Sample]) -> Finding:
         """Overwrite each sample at once, and deliver all events again."""
@@ -141,19 +168,13 @@ class Trial:
             self._put(key, sample.old)
             self._put(key, sample.new)
         for key in keys:
-            self._settle(key, events=2)
+            self._processed(key, events=2)
             *older, newest = self.machine.arrived(key)[key]
-            for event, wanted in (*((each, "Superseded") for each in older), (newest, "Duplicate")):
+            for event, wanted in (*((each, SUPERSEDED) for each in older), (newest, "Duplicate")):
                 ended = self.machine.run(event, PATIENCE_SECONDS)
                 if ended.outcome != wanted:
                     return Finding("broken", f"{key}: a second delivery ended as {ended.ended_as}.")
         return Finding("kept", "Duplicates and late events were dropped without any work.")
-
-    def _faults(self, sample: Sample, say: Say) -> list[Finding]:
-        say(f"Losing answers, one for {self._timeout} s ...")
-        found = [self._lose_answers(sample)]
-        say("Letting invocations write late ...")
-        return found + [self._write_late(sample, how) for how in ("overwritten", "deleted")]
 
     def _lose_answers(self, sample: Sample) -> Finding:
         """Lose an answer, and let another one come after the timeout; the work was done."""
@@ -162,8 +183,7 @@ class Trial:
             (self._journal / key.partition("/")[0]).touch()
             self._put(key, sample.new)
         for key in keys:
-            if (ended := self._settle(key)).outcome != "Processed":
-                return Finding("broken", f"{key}: the second attempt ended as {ended.ended_as}.")
+            ended = self._processed(key)
         payload = {"event": ended.event, "execution": ended.arn, "fence": "newest"}
         name, before = f"{self.aws.stack.name}-work", self._listed()
         self._functions.invoke(FunctionName=name, Payload=json.dumps(payload))
@@ -173,7 +193,10 @@ class Trial:
                 f"{key}: its event was processed once more, as after a lost answer, which changed"
                 f" {changed}. Let a repetition change nothing (docs/function.md).",
             )
-        return Finding("kept", "After a lost answer and a timeout, a repetition changed nothing.")
+        again = self._of_event(ended.event)[-1]
+        return unseen(again, "a repetition") or Finding(
+            "kept", "After a lost answer and a timeout, a repetition changed nothing."
+        )
 
     def _write_late(self, sample: Sample, how: str) -> Finding:
         """Let an invocation write when a newer event is done, or a deletion.
@@ -182,78 +205,91 @@ class Trial:
         """
         key, release = f"late-{how}/{sample.name}", self._journal / "release"
         self._put(key, sample.old)
-        event = _again(self._settle(key).event)
+        event = _again(self._processed(key).event)
         payload = {"event": event, "execution": LATE, "fence": "newest"}
         release.unlink(missing_ok=True)
         with ThreadPool(1) as pool:  # whose thread an interrupt does not wait for
             call = {"FunctionName": LATE, "Payload": json.dumps(payload)}
             invoked = pool.apply_async(self._functions.invoke, (), call)
-            sequencer = event["detail"]["object"]["sequencer"]
 
-            def begun() -> list[Invocation]:
-                of_event = (each for each in self._invocations if each.sequencer == sequencer)
-                return [each for each in of_event if each.stalled or each.seconds is not None]
+            def has_stalled() -> bool:
+                late = self._of_event(event)
+                return invoked.ready() or any(each.stalled for each in late)
 
-            wait_until(lambda: bool(begun()), PATIENCE_SECONDS, "an invocation that stalls")
-            [late] = begun()
-            if how == "deleted":
-                self._s3.delete_object(Bucket=self._input, Key=key)
-            else:
-                self._put(key, sample.new)
-            self._settle(key, events=2)
-            before = self._listed()
-            release.touch()
+            try:
+                wait_until(has_stalled, PATIENCE_SECONDS, "an invocation that stalls")
+                if how == "deleted":
+                    self._s3.delete_object(Bucket=self._input, Key=key)
+                else:
+                    self._put(key, sample.new)
+                self._settle(key, events=2)
+                before = self._listed()
+            finally:
+                release.touch()
             invoked.get()
-        self._check()
-        changed = self._changed(before)
+        late, *_ = self._of_event(event) or [Invocation("", 0)]
+        if changed := self._changed(before):
+            return Finding(
+                "broken",
+                f"{key}: an invocation stalled before {late.stalled}, its object was {how}, and"
+                f" then the invocation changed {changed}. No lock can stop a late write: write by"
+                " inorder_fence, or under a condition of your own (docs/function.md).",
+            )
         if not late.stalled:
-            return Finding("unknown", f"{key}: nothing was written by boto3, so nothing was late.")
+            why, _ = self._fault(late)
+            why = why or "Nothing was written by boto3."
+            return Finding("unknown", f"{key}: {why} So nothing was late.")
+        if finding := unseen(late, "a late write"):
+            return finding
         if how == "overwritten" and sample.old == sample.new:
             return Finding("unknown", "A stale output would not show: name two files of a kind.")
-        if not changed:
-            return Finding("kept", f"A write that came when the object was {how} changed nothing.")
-        return Finding(
-            "broken",
-            f"{key}: an invocation stalled before {late.stalled}, its object was {how}, and then"
-            f" the invocation changed {changed}. No lock can stop a late write: write by"
-            " inorder_fence, or under a condition of your own (docs/function.md).",
-        )
+        return Finding("kept", f"A write that came when the object was {how} changed nothing.")
+
+    def _processed(self, key: str, events: int = 1) -> Execution:
+        """Wait until so many events of a key are done, of which the newest must be processed."""
+        if (ended := self._settle(key, events)).outcome != PROCESSED:
+            raise Unprocessed(f"{key}: its newest event ended as {ended.ended_as}.")
+        return ended
 
     def _settle(self, key: str, events: int = 1) -> Execution:
         """Wait until so many events of a key are done; give an execution of the newest one."""
         ended: list[Execution] = []
 
         def is_done() -> bool:
-            self._check()
             found = [each for each in self.machine.all(key) if each.key == key]
             sequencers = sorted({each.sequencer or "" for each in found})
             if len(sequencers) < events:
                 return False
             of_newest = [each for each in found if each.sequencer == sequencers[-1]]
             retried = [each for each in of_newest if each.outcome == RETRYING]
-            if len(retried) >= MOST_RETRIES:
-                raise Failure(f"{key}: its event is retried again and again: {retried[0].cause}")
+            if len(retried) >= MOST_ATTEMPTS:
+                raise Unprocessed(f"{key}: {self._why_retried(retried[0])}")
             ended[:] = [each for each in of_newest if each.outcome not in {None, RETRYING}]
             return bool(ended) and all(each.status != "RUNNING" for each in found)
 
         wait_until(is_done, PATIENCE_SECONDS, f"the events of {key}")
         return min(ended, key=lambda each: each.outcome == "Duplicate")
 
+    def _why_retried(self, retried: Execution) -> str:
+        """Say why the last attempt at an event had no answer."""
+        faults = [self._fault(each) for each in self._of_event(retried.event)]
+        what, advice = faults[-1] if faults else ("No attempt has reached the handler.", "")
+        return f"{MOST_ATTEMPTS} attempts failed. {what or retried.cause} {advice}".strip()
+
+    def _fault(self, invocation: Invocation) -> tuple[str, str]:
+        return invocation.fault(time.time(), self._timeout)
+
     def _rejection(self, ended: Execution) -> str:
         """Say why the work has rejected an event; "" if it has not."""
-        return next(each.rejection for each in self._invocations if each.key == ended.key)
+        return next((each.rejection for each in self._of_event(ended.event)[::-1]), "")
 
-    def _check(self) -> None:
-        """Raise Broken if the work has broken the contract."""
-        if self._answers().mark == "broken":
-            raise Broken
+    def _of_event(self, event: Any) -> list[Invocation]:
+        sequencer = event["detail"]["object"]["sequencer"]
+        return [each for each in self._invocations if each.sequencer == sequencer]
 
     @property
     def _invocations(self) -> list[Invocation]:
         return verdict.journal(self._journal)
-
-    def _answers(self) -> Finding:
-        return verdict.answers(self._invocations, time.time(), self._timeout)
 
     def _put(self, key: str, content: bytes) -> None:
         self._s3.put_object(Bucket=self._input, Key=key, Body=content)
@@ -289,6 +325,18 @@ class Trial:
             f"The slowest invocation took {slowest:.2f} s of its {self._timeout} s, which may be"
             " 110 s.",
         )
+
+
+def unseen(invocation: Invocation, what: str) -> Finding | None:
+    """Say that an invocation has written to a store that the trial does not look at."""
+    if not invocation.elsewhere:
+        return None
+    return Finding(
+        "unknown",
+        f"{invocation.key}: what {what} changed was not seen, because the work calls"
+        f" {', '.join(invocation.elsewhere)}, and only the output bucket is compared. Test that a"
+        " write with an older sequencer is refused there (docs/function.md).",
+    )
 
 
 def _again(event: Any) -> Any:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import psutil
+
 from inorder.asl.size import MOST_BYTES
 
 OUTCOMES = ("Processed", "Superseded", "Rejected")
@@ -30,7 +32,10 @@ class Invocation:
 
     id: str
     began: float  # in seconds since 1970
-    stalled: str  # the call of AWS before which it stalled
+    process: int = 0
+    alive: float = 0  # when its process was seen last, in seconds since 1970
+    stalled: str = ""  # the call of AWS before which it stalled
+    elsewhere: Sequence[str] = ()  # the calls of AWS that wrote, but not to the output bucket
     key: str = ""
     sequencer: str = ""
     seconds: float | None = None  # of the handler; None if it has not ended
@@ -44,36 +49,60 @@ class Invocation:
         is_rejected = answer.get("outcome") == "Rejected"
         return f"{answer.get('error')}: {answer.get('cause')}" if is_rejected else ""
 
-    def broken(self, now: float, timeout: int) -> str:
-        """Say how it breaks the contract and what to change; "" if it does not, or not yet."""
-        if self.seconds is None:
-            if self.stalled or now < self.began + timeout:
-                return ""
-            return (
-                f"The handler has not answered after the {timeout} s of its timeout, so the event"
-                " would be retried for a day. Give it more seconds, up to 60, by --timeout and in"
-                " its template; or let it reject what takes longer."
-            )
+    def fault(self, now: float, timeout: int) -> tuple[str, str]:
+        """Say why it has no answer, and what to change; "" if it has one, or may have one yet."""
         if self.error:
-            return (
-                f"The handler raises {self.error}. Such an event is retried for a day: if no retry"
-                " can help, answer Rejected."
-            )
-        return broken(self.answer, self.began)
+            return f"The handler raises {self.error}.", "If no retry helps, answer Rejected."
+        if self.seconds is not None or self.stalled:
+            return "", ""
+        # A process that is stopped at its timeout has lived longer.
+        if self.alive < self.began + timeout / 2 and not is_running(self.process):
+            return "The handler has ended its process.", "Return an answer, or raise an exception."
+        if now < self.began + timeout:
+            return "", ""
+        return (
+            f"The handler has not answered after the {timeout} s of its timeout.",
+            "Give it more seconds, up to 60, by --timeout and in its template; or let it reject"
+            " what takes longer.",
+        )
+
+
+def is_running(process: int) -> bool:
+    """Tell whether a process has not ended."""
+    with suppress(psutil.NoSuchProcess):
+        return bool(psutil.Process(process).status() != psutil.STATUS_ZOMBIE)
+    return False
 
 
 def journal(folder: Path) -> list[Invocation]:
     """Read the journal, the invocation that began first at the beginning."""
+    alive = {file.stem: file.stat().st_mtime for file in folder.glob("*.alive")}
     written = (json.loads(file.read_text()) for file in folder.glob("*.json"))
-    return sorted((Invocation(**each) for each in written), key=lambda each: each.began)
+    invocations = (Invocation(**each, alive=alive.get(each["id"], 0)) for each in written)
+    return sorted(invocations, key=lambda each: each.began)
 
 
-def answers(invocations: Sequence[Invocation], now: float, timeout: int) -> Finding:
-    """Judge all answers; the first that breaks the contract is named."""
+def answers(invocations: Sequence[Invocation]) -> list[Finding]:
+    """Judge all answers; each way to break the contract is named once, with its first key."""
+    answered = [each for each in invocations if each.answer]
+    keys: dict[str, str] = {}
+    for each in answered:
+        if wrong := broken(each.answer, each.began):
+            keys.setdefault(wrong, each.key)
+    if keys or not answered:
+        return [Finding("broken", f"{key}: {wrong}") for wrong, key in keys.items()]
+    return [Finding("kept", f"{len(answered)} invocations answered as the contract says.")]
+
+
+def faults(invocations: Sequence[Invocation], now: float, timeout: int) -> list[Finding]:
+    """Tell which faults a retry has mended, as it does in a stack."""
+    keys: dict[str, str] = {}
+    answered = {each.sequencer: each.began for each in invocations if each.answer}
     for each in invocations:
-        if broken := each.broken(now, timeout):
-            return Finding("broken", f"{each.key}: {broken}")
-    return Finding("kept", f"{len(invocations)} invocations answered as the contract says.")
+        what, _ = each.fault(now, timeout)
+        if what and each.began < answered.get(each.sequencer, 0):
+            keys.setdefault(what, each.key)
+    return [Finding("kept", f"{key}: {what} A retry helped.") for what, key in keys.items()]
 
 
 def fields(text: str) -> dict[str, Any] | None:

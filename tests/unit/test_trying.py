@@ -1,9 +1,12 @@
 """`inorder try`: what it says of answers, invocations and handlers, without a local AWS."""
 
 import json
+import os
+import re
 import sys
 import time
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,13 +17,15 @@ from inorder.asl.size import MOST_BYTES
 from inorder.errors import Failure
 from inorder.local_aws import LocalAws
 from inorder.trying import inside, new, verdict
+from inorder.trying import work as trying_work
 from inorder.trying.inside import FAILS, FILE, FUNCTION, JOURNAL, PACKAGES, RELEASE, TIMES_OUT
-from inorder.trying.trial import Sample, paired
+from inorder.trying.trial import Sample, paired, unseen
 from inorder.trying.verdict import Invocation, broken
 from inorder.trying.work import named
 from tests.support import events
 
 NOW = 1_795_000_000.0
+NO_PROCESS = 2**22  # the largest number of a process on Linux is one less
 LATER = str(int(NOW) + 3 * 86_400)
 NO_OUTCOME: list[Any] = [None, [], "Processed", {}, {"outcome": "Done"}]
 NO_DIGITS: list[Any] = [None, 1, "", "1.5", "-1", "٣٤"]  # the last ones are none of DynamoDB
@@ -49,22 +54,50 @@ def test_a_broken_contract_is_named_with_what_to_change(answer: Any, said: str) 
 
 
 @pytest.mark.parametrize(
-    ("invocation", "said"),
+    ("facts", "said"),
     [
         ({"seconds": 1, "answer": json.dumps(DONE)}, ""),
-        ({"seconds": 1, "answer": "{'outcome': {1}}"}, "not JSON with an outcome"),
         ({"seconds": 1, "error": "ValueError: bad (app.py, line 3)"}, "raises ValueError: bad ("),
-        ({"began": NOW - 6}, "not answered after the 5 s"),
-        ({"began": NOW - 4}, ""),  # it may still answer
+        ({"began": NOW - 6, "alive": NOW - 1}, "not answered after the 5 s"),
+        ({"began": NOW - 4, "alive": NOW}, ""),  # it may still answer
+        ({"began": NOW - 6, "alive": NOW - 6}, "has ended its process"),
+        ({"began": NOW - 2, "alive": NOW - 2}, "has ended its process"),
+        ({"began": NOW - 2, "alive": NOW - 2, "process": os.getpid()}, ""),
+        ({"began": NOW - 6, "alive": NOW - 6, "process": os.getpid()}, "not answered"),
         ({"began": NOW - 6, "stalled": "PutObject"}, ""),
     ],
 )
-def test_answer_error_and_time_of_invocations_count(invocation: dict[str, Any], said: str) -> None:
-    facts: dict[str, Any] = {"id": "1", "stalled": "", "began": NOW}
-    made = Invocation(**facts | invocation)
-    found = verdict.answers([made], NOW, timeout=5)
-    assert found.mark == ("broken" if said else "kept")
-    assert said in found.text
+def test_a_fault_is_an_error_no_answer_in_time_or_a_process_that_ended(
+    facts: dict[str, Any], said: str
+) -> None:
+    defaults: dict[str, Any] = {"id": "1", "began": NOW, "process": NO_PROCESS}
+    what, advice = Invocation(**defaults | facts).fault(NOW, timeout=5)
+    assert [bool(what), bool(advice)] == [bool(said)] * 2
+    assert said in what
+
+
+def invocation(sequencer: str, began: float = NOW, **facts: Any) -> Invocation:
+    defaults: dict[str, Any] = {"id": "1", "key": f"k{sequencer}", "seconds": 1.0}
+    return Invocation(sequencer=sequencer, began=began, **defaults | facts)
+
+
+def test_every_way_to_break_the_contract_is_named_once() -> None:
+    other = json.dumps(DONE | {"expires_at": 1})
+    answers = [json.dumps(DONE), "{}", "{}", other]
+    found = verdict.answers([invocation(str(n), answer=each) for n, each in enumerate(answers)])
+    assert [each.mark for each in found] == ["broken", "broken"]
+    assert [each.text[:4] for each in found] == ["k1: ", "k3: "]
+    [kept] = verdict.answers([invocation("1", answer=answers[0]), invocation("1", error="E")])
+    assert (kept.mark, kept.text[:2]) == ("kept", "1 ")
+
+
+def test_an_exception_is_kept_if_a_retry_answered() -> None:
+    good = json.dumps(DONE)
+    failed = [invocation("1", error="ValueError: a"), invocation("2", error="ValueError: b")]
+    retried = invocation("1", NOW + 5, answer=good)
+    [finding] = verdict.faults([*failed, retried], NOW, timeout=5)
+    assert finding.mark == "kept"
+    assert re.fullmatch("k1: The handler raises ValueError: a[.] A retry helped[.]", finding.text)
 
 
 @pytest.fixture
@@ -73,6 +106,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.delitem(sys.modules, "tried", raising=False)
     variables = {FILE: str(tmp_path / "tried.py"), FUNCTION: "handler", PACKAGES: str(tmp_path)}
+    variables["OUTPUT_BUCKET"] = "output"
     for name, value in (variables | {JOURNAL: str(tmp_path)}).items():
         monkeypatch.setenv(name, value)
     return tmp_path
@@ -85,6 +119,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("def other(): 1", "module 'tried' has no attribute 'handler'"),
         ("import missing_here", "'missing_here' (tried.py, line 1). Install missing_here"),
         ("import os\nos.environ['UNSET_HERE']", "KeyError: 'UNSET_HERE' (tried.py, line 2)."),
+        ("import sys\nsys.exit(0)", "SystemExit: 0 (tried.py, line 2)."),
+        ("handler = 1", "handler is no function"),
     ],
 )
 def test_why_a_handler_fails_to_load_and_what_helps(folder: Path, source: str, said: str) -> None:
@@ -93,6 +129,26 @@ def test_why_a_handler_fails_to_load_and_what_helps(folder: Path, source: str, s
     wrong = inside.why_not()
     assert bool(wrong) == bool(said)
     assert not said or said in named(str(file), folder).what_to_change(wrong)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("import os\nos._exit(0)", "app.py ends the process that imports it, with status 0."),
+        ("import os, sys\nos.write(2, b'\\xff why')\nos._exit(7)", "with status 7.\n\ufffd why"),
+        ("import atexit\natexit.register(print, 'bye')\ndef handler(*_): 1", ""),
+        ("import os\nos.write(1, b'\\xff')\ndef handler(*_): 1", ""),
+        ("import time\ntime.sleep(60)", "The import of .*app.py takes over 3 s."),
+    ],
+)
+def test_an_import_may_print_anything_and_its_end_is_named(
+    source: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trying_work, "IMPORT_SECONDS", 3)
+    file, local = tmp_path / "app.py", LocalAws(1, 1, 0, "")
+    file.write_text(source)
+    with pytest.raises(Failure, match=said) if said else nullcontext():
+        named(str(file), tmp_path).check(local)
 
 
 def test_a_handler_is_a_function_in_a_python_file_that_is_there(tmp_path: Path) -> None:
@@ -163,10 +219,38 @@ def test_an_invocation_stalls_before_it_writes_until_it_is_released(
 
     def work(*_: Any) -> None:
         for name in ("GetObject", "PutObject", "DeleteObject"):
-            inside.stall(SimpleNamespace(name=name))
+            call("s3", name, Bucket="output")
 
     _, [invocation] = invoked(folder, "a", work)
-    assert invocation.stalled == "PutObject"
+    assert (invocation.stalled, invocation.elsewhere) == ("PutObject", ())
+
+
+def call(service: str, name: str, **params: str) -> None:
+    model = SimpleNamespace(name=name, service_model=SimpleNamespace(service_name=service))
+    inside.before_call(model=model, params=params)
+
+
+def test_the_journal_names_writes_that_go_elsewhere(folder: Path) -> None:
+    def work(*_: Any) -> None:
+        call("s3", "PutObject", Bucket="another")
+        call("dynamodb", "GetItem")
+        call("dynamodb", "BatchWriteItem")
+
+    _, [invocation] = invoked(folder, "a", work)
+    assert invocation.elsewhere == ["dynamodb:BatchWriteItem", "s3:PutObject"]
+    _, journal = invoked(folder, "b", lambda *_: call("s3", "PutObject", Bucket="output"))
+    assert journal[1].elsewhere == ()
+
+
+def test_only_a_store_that_is_compared_counts_as_seen() -> None:
+    assert unseen(invocation("1"), "a late write") is None
+    elsewhere = invocation("1", elsewhere=["dynamodb:BatchWriteItem"])
+    finding = unseen(elsewhere, "a late write")
+    assert finding
+    assert (finding.mark, finding.text[:44]) == (
+        "unknown",
+        "k1: what a late write changed was not seen, ",
+    )
 
 
 def test_a_file_is_overwritten_by_another_one_of_its_kind() -> None:
