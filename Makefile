@@ -154,13 +154,20 @@ wheels: install ## Build the package of the commands, in out/wheels
 	@rm -rf "$(WHEELS)"
 	@$(BIN)/python -m hatchling build --target wheel --directory "$(abspath $(WHEELS))"
 
-package: build ## Write out/packaged.yaml, with its artifacts in a bucket, for other templates: make package BUCKET=name
+# What is built for Lambda fails on the local AWS, to which `make up` points a shell.
+TARGET = $(BIN)/python -m inorder.commands.target
+
+package: install ## Write out/packaged.yaml, with its artifacts in a bucket, for other templates: make package BUCKET=name
 	@test -n "$(BUCKET)" || { echo "Say which bucket: make package BUCKET=name" >&2; exit 1; }
+	@$(TARGET)
+	@$(MAKE) --no-print-directory build
 	@mkdir -p out
 	$(BIN)/sam package --s3-bucket "$(BUCKET)" --output-template-file out/packaged.yaml
 
-deploy: build ## Deploy to AWS, as samconfig.toml says
-	$(BIN)/sam deploy
+deploy: install ## Deploy to AWS, as samconfig.toml says: make deploy [PARAMETERS="Policy=latest-wins KeyPrefix=pictures/"]
+	@$(TARGET)
+	@$(MAKE) --no-print-directory build
+	$(BIN)/sam deploy $(if $(PARAMETERS),--parameter-overrides $(PARAMETERS))
 
 lock: install ## Update the locked versions, and check what the tests use of moto and ministack beside their interfaces
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --extra console --extra local --group dev pyproject.toml --output-file requirements.txt

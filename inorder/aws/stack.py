@@ -159,6 +159,11 @@ def session_with_times_as_text(**named: Any) -> boto3.Session:
     return boto3.Session(botocore_session=core, **named)
 
 
+def is_local(client: Any) -> bool:
+    """Tell whether a client of boto3 calls this machine."""
+    return urlsplit(client.meta.endpoint_url).hostname in {"127.0.0.1", "::1", "localhost"}
+
+
 class Connection:
     """A deployed stack on a local AWS, or on whichever AWS the environment points boto3 at.
 
@@ -182,8 +187,7 @@ class Connection:
     @property
     def is_local(self) -> bool:
         """Whether it is on this machine, where it costs nothing."""
-        host = urlsplit(self.client("cloudformation").meta.endpoint_url).hostname
-        return host in {"127.0.0.1", "::1", "localhost"}
+        return is_local(self.client("cloudformation"))
 
     def client(self, service: str) -> Any:
         """Give a boto3 client, the same one each time; a Failure if the endpoint is not a URL."""

@@ -18,9 +18,10 @@ from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner, Result
+from moto import mock_aws
 
 from inorder import commands, local_aws
-from inorder.commands import console, executions, local
+from inorder.commands import console, executions, local, target
 from inorder.commands import main as commands_main
 from inorder.commands.main import EXTRAS, MODULES, OF_A_CHECKOUT, main
 from inorder.commands.terminal import alone
@@ -114,6 +115,18 @@ def test_a_checkout_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(local_aws, "start", Mock(side_effect=refused))
     said = error_of("up")
     assert said.startswith("Error: [Errno 30] Read-only file system: 'out/local-aws'. The commands")
+
+
+def test_a_deployment_names_account_and_region_and_refuses_a_local_aws(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with mock_aws():
+        target.main()
+    assert capsys.readouterr().err == "Deploying to account 123456789012 in us-east-1 ...\n"
+    for host in ("127.0.0.1", "localhost", "[::1]"):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:4566")
+        with pytest.raises(SystemExit, match=r"local AWS .*:4566.*Open a new shell"):
+            target.main()
 
 
 @pytest.mark.parametrize("command", ["up", "down"])

@@ -119,6 +119,17 @@ def test_without_a_browser_the_last_line_says_what_did_not_run_and_ci_fails(
     assert tests.endswith("--ignore tests/console/test_views.py") == bool(said)
 
 
+@pytest.mark.parametrize("verb", ["deploy", "package"])
+def test_nothing_is_built_or_deployed_where_the_target_is_refused(
+    verb: str, tmp_path: Path
+) -> None:
+    refuses = '[ "$2" != inorder.commands.target ] || exit 1; echo "$@"'
+    copied(tmp_path, python=refuses, inorder="exit 0", sam='echo "$@"')
+    (tmp_path / ".venv" / "installed").touch()
+    made = make(tmp_path, verb, "BUCKET=b")
+    assert (made.returncode, made.stdout) == (2, "")
+
+
 def test_no_verb_needs_the_path_to_find_what_is_in_the_environment() -> None:
     """GNU make 3.81, which macOS has, does not look there."""
     verbs = re.findall(r"^([a-z-]+):.* ## ", (PROJECT / "Makefile").read_text(), re.MULTILINE)
