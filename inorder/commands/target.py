@@ -10,30 +10,29 @@ from inorder.commands.terminal import explained
 from inorder.errors import Failure
 
 
-def target() -> str:
-    """Name the account and the region of the environment; a Failure if it has a local AWS."""
-    session = boto3.Session()
+def account(session: boto3.Session) -> str:
+    """Give the ID of the account of AWS; a Failure if the environment has a local AWS."""
     cloudformation = session.client("cloudformation")
     if is_local(cloudformation):
         raise Failure(
-            f"AWS_ENDPOINT_URL names a local AWS ({cloudformation.meta.endpoint_url}), whose"
-            " functions have this machine's Python, and not Lambda's. Open a new shell to deploy"
-            " to AWS; `make up` deploys to the local AWS."
+            f"AWS_ENDPOINT_URL names a local AWS ({cloudformation.meta.endpoint_url}). Open a new"
+            " shell to use AWS, for which functions are built; `make up` deploys to the local AWS."
         )
-    account = session.client("sts").get_caller_identity()["Account"]
-    return f"Deploying to account {account} in {cloudformation.meta.region_name} ..."
+    return str(session.client("sts").get_caller_identity()["Account"])
 
 
 def main() -> None:
     """Print it, or why there is none."""
+    session = boto3.Session()
     try:
-        click.echo(target(), err=True)
+        name = account(session)
     except Failure as error:
         sys.exit(f"Error: {error}")
     except Exception as error:
         if text := explained(error):
             sys.exit(f"Error: {text}")
         raise
+    click.echo(f"Deploying to account {name} in {session.region_name} ...", err=True)
 
 
 if __name__ == "__main__":

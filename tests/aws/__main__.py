@@ -20,7 +20,9 @@ from botocore.credentials import RefreshableCredentials
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
 from inorder import PROJECT, local_aws
+from inorder.commands.target import account
 from inorder.commands.terminal import explained
+from inorder.errors import Failure
 from inorder_fence import __version__
 from tests.aws.steps import STEPS, Unknown, delete, deploy
 from tests.aws.trial import NAME, Trial
@@ -121,14 +123,16 @@ def main(region: str | None, remove: str | None, is_local: bool) -> None:
     if not session.region_name:
         raise click.UsageError("Say which region: make test-aws REGION=eu-central-1")
     try:
+        number = account(session)
         if remove:
             Trial(remove).delete()
             return
         check_credentials(session)
-        account = session.client("sts").get_caller_identity()["Account"]
     except (BotoCoreError, ClientError) as error:
         raise click.ClickException(explained(error)) from None
-    asked = ANNOUNCEMENT.format(name=name, account=account, region=session.region_name)
+    except Failure as error:
+        raise click.ClickException(str(error)) from None
+    asked = ANNOUNCEMENT.format(name=name, account=number, region=session.region_name)
     click.confirm(asked, abort=True)
     sys.exit(not run(Trial(name), Report(file, session.region_name)))
 

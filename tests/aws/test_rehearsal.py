@@ -81,6 +81,14 @@ def test_what_fails_is_an_answer_and_the_stack_is_deleted(
     assert "sqs/ACCOUNT/q: arn:aws:sts::PRINCIPAL may not" in report.file.read_text()
 
 
+def test_no_local_aws_is_taken_for_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    for options in ([], ["--remove", f"{NAME}01234567"]):
+        done = CliRunner().invoke(command.main, options)
+        assert done.exit_code == 1
+        assert "AWS_ENDPOINT_URL names a local AWS" in done.output
+
+
 def test_an_interrupt_deletes_the_stack(tmp_path: Path) -> None:
     trial = Mock(deploy=Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
