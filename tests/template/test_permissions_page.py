@@ -1,0 +1,55 @@
+"""docs/permissions.md, which names each right that the template grants."""
+
+import re
+
+import pytest
+
+from inorder import PROJECT
+from tests.support.resolved_template import Json
+from tests.template.deployed import KEY, Deployed, listed
+
+STACK = Deployed(KmsKeyArn=KEY)
+PAGE = (PROJECT / "docs/permissions.md").read_text(encoding="utf-8")
+
+
+def shown(names: object) -> str:
+    """Write names as the page has them: without the region and the account of this test."""
+    texts = (
+        re.sub(r"^arn:aws:s3:::|\.Arn\b|^arn:aws:(?!kms).*:", "", each) for each in listed(names)
+    )
+    return ", ".join(f"`{each.replace(KEY, 'KmsKeyArn')}`" for each in texts)
+
+
+def row(statement: Json) -> str:
+    condition = statement.get("Condition")
+    [(operator, compared)] = condition.items() if condition else [("", {})]
+    on = shown(statement["Resource"])
+    for key, value in compared.items():
+        of = shown(value).replace("us-east-1", "REGION")
+        on += f" if `{key}` is {of}" if operator else ""
+    return f"| {shown(statement['Action'])} | {on} | "
+
+
+@pytest.mark.parametrize("role", STACK.of("IAM::Role"))
+def test_the_page_names_each_right_of_a_role_and_why_it_is_there(role: str) -> None:
+    [section] = re.findall(rf"^## [^\n]*`{role}`.*?(?=^## )", PAGE, re.M | re.S)
+    rows = [line for line in section.splitlines() if line.startswith("| `")]
+    wanted = [row(each) for each in STACK.statements(role)]
+    assert [line[: line.rindex(" | ") + 3] for line in rows] == wanted
+    assert all(re.search(r" \| [A-Z][^|]+\.\s\|$", line) for line in rows)
+
+
+def test_the_page_names_who_may_send_to_each_queue_and_invoke_each_function() -> None:
+    [section] = re.findall(r"^## Who may .*?(?=^## )", PAGE, re.M | re.S)
+    admitted = [
+        (each["Resource"].removesuffix(".Arn"), str(each["Principal"]))
+        for policy in STACK.of("SQS::QueuePolicy").values()
+        for each in policy["PolicyDocument"]["Statement"]
+        if each["Effect"] == "Allow"
+    ]
+    admitted += [
+        (each["FunctionName"], each["Principal"])
+        for each in STACK.of("Lambda::Permission").values()
+    ]
+    assert {name for name, _ in admitted} == set(re.findall(r"^\| `(\w+)`", section, re.M))
+    assert all("events.amazonaws.com" in principal for _, principal in admitted)
