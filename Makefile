@@ -105,12 +105,13 @@ test-node-engine: install ## Run the stories on aws-local-stepfunctions, which n
 test-aws: $(if $(LOCAL)$(REMOVE),install,build) ## Try on AWS what no local engine can tell, in an hour: make test-aws [REGION=...] [REMOVE=name] [LOCAL=1]
 	@$(BIN)/python -m tests.aws $(if $(LOCAL),--local) $(if $(REGION),--region "$(REGION)") $(if $(REMOVE),--remove "$(REMOVE)")
 
-BENCH = $(BIN)/python -m bench $(if $(WORKLOADS),--workloads "$(WORKLOADS)") $(if $(CONTENDERS),--contenders "$(CONTENDERS)") $(if $(RUNS),--runs "$(RUNS)")
+BENCH = $(BIN)/python -m bench $(WORKLOADS:%=--workload %) $(CONTENDERS:%=--contender %) $(if $(RUNS),--runs "$(RUNS)")
 
-bench: install ## Measure side by side, in a small size: make bench [WORKLOADS="hot burst"] [CONTENDERS="inorder sqs-fifo"] [RUNS=1]
+bench: install ## Compare the contenders, in a small size: make bench [WORKLOADS="gap burst"] [CONTENDERS="inorder sqs-fence"] [RUNS=1]
 	@$(BENCH)
 
-bench-full: install ## Measure in full size what older code did, in hours: make bench-full [WORKLOADS=...] [CONTENDERS=...] [RUNS=3]
+bench-full: RUNS = 3
+bench-full: install ## Measure in full size, in hours, what bench/results.json lacks: make bench-full [WORKLOADS=...] [CONTENDERS=...] [RUNS=3]
 	@$(BENCH) --full
 
 bench-bursts: install ## Simulate 100,000 uploads at once: make bench-bursts [POLICY=latest-wins]

@@ -2,7 +2,6 @@
 
 import signal
 import sys
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import click
@@ -13,72 +12,64 @@ from bench.laboratory import Laboratory, laboratory
 from bench.measures import measures
 from bench.results import Measures
 from bench.turns import take_turn
-from bench.workloads import BOUND, QUICK, QUICK_SIZE, Workload, workload
-from bench.workloads import NAMES as WORKLOADS
+from bench.workloads import BOUND, QUICK_SIZE, WORKLOADS
 from inorder import PROJECT
 
 FOLDER = PROJECT / "out" / "bench"
 
 
-def names(allowed: Sequence[str], default: Sequence[str], given: str | None) -> list[str]:
-    """Split names, and refuse unknown ones."""
-    chosen = given.split() if given else list(default)
-    if unknown := set(chosen) - set(allowed):
-        raise click.BadParameter(f"{' '.join(sorted(unknown))}. There are: {' '.join(allowed)}")
-    return chosen
-
-
 @click.command()
-@click.option("--workloads", help="Their names, with spaces between them.")
-@click.option("--contenders", help="Their names, with spaces between them.")
-@click.option("--runs", type=click.IntRange(1), help="How often each turn is repeated.")
-@click.option("--size", type=click.FloatRange(0.01, 1), help="The share of their keys.")
 @click.option(
-    "--full", is_flag=True, help="What is missing, or older code did, in full size, three runs."
+    "--workload", "workloads", type=click.Choice([*WORKLOADS]), multiple=True, default=WORKLOADS
 )
-def main(
-    workloads: str | None, contenders: str | None, runs: int | None, size: float | None, full: bool
-) -> None:
-    """Run the workloads, merge what was measured into bench/results.json, and write the page."""
-    chosen = names(WORKLOADS, results.old(WORKLOADS, NAMES) if full else QUICK, workloads)
-    taking_part = names(NAMES, NAMES, contenders)
+@click.option("--contender", "contenders", type=click.Choice(NAMES), multiple=True, default=NAMES)
+@click.option("--runs", type=click.IntRange(1), default=1, help="How often each turn is repeated.")
+@click.option(
+    "--full", is_flag=True, help="In full size, what bench/results.json lacks; and write it there."
+)
+def main(workloads: tuple[str, ...], contenders: tuple[str, ...], runs: int, full: bool) -> None:
+    """Let each contender process each workload, one after the other, and print what it took."""
+    # Each run begins with another contender.
+    turns = [
+        (workload, each, run)
+        for workload in workloads
+        for run in range(runs)
+        for first in [run % len(contenders)]
+        for each in contenders[first:] + contenders[:first]
+        if not (full and results.has(workload, each, run))
+    ]
     # Like an interrupt: the local AWS and its functions end too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    with laboratory(FOLDER, taking_part) as made:
+    wrong = []
+    with laboratory(FOLDER, contenders) as made:
         made.warm("first", BOUND)
-        say(f"deployed, and {BOUND} workers are warm")
-        wrong = {}
-        for name in chosen:
-            this = workload(name, size or (1 if full else QUICK_SIZE))
-            measured = [
-                run_once(made, this, taking_part, run) for run in range(runs or (3 if full else 1))
-            ]
-            results.merge(name, results.summary(measured), WORKLOADS)
-            wrong[name] = sorted({each for one in measured for each in results.wrong(one)})
-    results.describe()
-    page.write()
-    say(f"wrote {page.DOCUMENT.relative_to(PROJECT)}")
-    if left := {name: each for name, each in wrong.items() if each}:
-        sys.exit(f"Outputs are stale or missing: {left}")
+        say(f"deployed, and {BOUND} workers are warm; turns to take: {len(turns)}")
+        for workload, contender, run in turns:
+            measured = take(made, workload, contender, run, 1 if full else QUICK_SIZE)
+            if full:
+                results.add(workload, contender, run, measured)
+                page.write()
+            if results.wrong(contender, measured):
+                wrong.append(f"{workload} of {contender}")
+    if wrong:
+        sys.exit(f"Outputs are stale or missing: {', '.join(wrong)}")
 
 
-def run_once(
-    made: Laboratory, this: Workload, taking_part: list[str], run: int
-) -> dict[str, Measures]:
-    """Give a workload to each contender, one after the other; each run begins with another one."""
-    first = run % len(taking_part)
-    measured: dict[str, Measures] = {}
-    for contender in taking_part[first:] + taking_part[:first]:
-        found = measures(take_turn(made, contender, this, run))
-        measured[contender] = results.measured_now(contender, found)
-        shown = [
-            f"{heading} {page.cell(measured, contender, name, form)}"
-            for name, heading, form in (*page.SHOWN, *page.OF_PRODUCT)
-        ]
-        say(f"{this.name} {contender}: {', '.join(shown)}")
-        if any(upload.dies for upload in this.uploads):
-            made.warm(f"{this.name}-{run}-{contender}", BOUND)
-    return {contender: measured[contender] for contender in taking_part}
+def take(made: Laboratory, name: str, contender: str, run: int, size: float) -> Measures:
+    """Let a contender process a workload, and print what was measured."""
+    workload = WORKLOADS[name]
+    uploads = workload.uploads(size)
+    mark = f"{name}-{run}-{contender}"
+    found = measures(take_turn(made, contender, mark, uploads, workload.bound))
+    shown = (
+        f"{heading} {form.format(found[measure])}"
+        for measure, heading, form in (*page.SHOWN, *page.OF_PRODUCT)
+        if measure in found
+    )
+    say(f"{name} {contender}: {', '.join(shown)}")
+    if any(upload.dies for upload in uploads):
+        made.warm(mark, BOUND)
+    return found
 
 
 def say(text: str) -> None:

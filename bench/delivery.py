@@ -5,7 +5,7 @@ attempts if it fails, after one and after two minutes. While the function is thr
 again for six hours, at intervals that grow exponentially "from 1 second after the first attempt to
 a maximum of 5 minutes".
 https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html
-ministack makes such attempts within seconds, also while the function is throttled, and polls a FIFO
+ministack makes such attempts within seconds, also while the function is throttled, and polls a
 queue for one batch at a time. So both are here.
 """
 
@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import json
 import random
-import sched
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import uuid4
@@ -30,11 +29,15 @@ from inorder.model.policies import policy
 RETRY_SECONDS = (60, 120)
 THROTTLED_SECONDS = (1, 300)  # the shortest and the longest pause
 ASYNCHRONOUS = 100  # invocations that Lambda tries at a time, whatever the function may have
+MOST_EVENTS = 1000  # each waits in a thread of its own
 TICK_SECONDS = 0.02
-# For how long a queue hides a message: AWS advises six times what the function may take, here the
-# 15 s of the product's: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
-HIDDEN_SECONDS = {"sqs-fifo": 90, "fifo-fence": 16}
-NAMES = [PRODUCT, "fenced-function", "fifo-fence", "lock-in-function", "sqs-fifo", "uncoordinated"]
+# For how long a queue hides a message: as long as the function may run, which covers a process
+# that dies. AWS advises six times as long because of throttling, which the event source mapping's
+# maximum concurrency avoids: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
+HIDDEN_SECONDS = 16
+FIFO = "fifo-fence"
+QUEUED = ["sqs-fence", FIFO]
+NAMES = [PRODUCT, "fenced-function", *QUEUED, "lock-in-function", "uncoordinated"]
 
 
 class Transport(ABC):
@@ -125,20 +128,17 @@ class FunctionTransport(Transport):
         super().__init__(laboratory)
         self._function, self._contender = function, contender
         self._client = laboratory.client("lambda")
-        self._pool = ThreadPoolExecutor(tried)
-        self._pending, self._lock = 0, threading.Lock()
-        self._later, self._ended = sched.scheduler(time.monotonic), threading.Event()
-        self._clock = threading.Thread(target=self._tick)
-        self._clock.start()
+        self._pool, self._slots = ThreadPoolExecutor(MOST_EVENTS), threading.Semaphore(tried)
+        self._events: list[Future[None]] = []
+        self._closed = threading.Event()
 
     def deliver(self, event: dict[str, Any]) -> None:
         """Put an event into the queue."""
-        self._count(1)
-        self._pool.submit(self._attempt, event, 0, 0)
+        self._events.append(self._pool.submit(self._process, event))
 
     def is_quiet(self) -> bool:
         """Tell whether all events are done, or have been given up."""
-        return self._pending == 0
+        return all(each.done() for each in self._events)
 
     def invoke(self, event: dict[str, Any]) -> Literal["done", "failed", "refused"]:
         """Invoke the function once."""
@@ -152,29 +152,21 @@ class FunctionTransport(Transport):
 
     def close(self) -> None:
         """End all threads."""
-        self._ended.set()
-        self._clock.join()
+        self._closed.set()
         self._pool.shutdown(cancel_futures=True)
 
-    def _attempt(self, event: dict[str, Any], failures: int, refusals: int) -> None:
-        match self.invoke(event):
-            case "refused":
-                self._again(pause_of_throttled(refusals), event, failures, refusals + 1)
-            case "failed" if failures < len(RETRY_SECONDS):
-                self._again(RETRY_SECONDS[failures], event, failures + 1, 0)
-            case _:
-                self._count(-1)
-
-    def _again(self, seconds: float, *attempt: Any) -> None:
-        self._later.enter(seconds, 0, self._pool.submit, (self._attempt, *attempt))
-
-    def _tick(self) -> None:
-        while not self._ended.wait(TICK_SECONDS):
-            self._later.run(blocking=False)
-
-    def _count(self, change: int) -> None:
-        with self._lock:
-            self._pending += change
+    def _process(self, event: dict[str, Any]) -> None:
+        failures = refusals = 0
+        while not self._closed.is_set():
+            with self._slots:
+                ended = self.invoke(event)
+            if ended == "refused":
+                pause, refusals = pause_of_throttled(refusals), refusals + 1
+            elif ended == "failed" and failures < len(RETRY_SECONDS):
+                pause, failures, refusals = RETRY_SECONDS[failures], failures + 1, 0
+            else:
+                return
+            self._closed.wait(pause)
 
 
 def pause_of_throttled(refusals: int) -> float:
@@ -187,67 +179,79 @@ def pause_of_throttled(refusals: int) -> float:
     return random.uniform(shortest, min(shortest * 2 ** (refusals + 1), longest))  # noqa: S311
 
 
-class FifoTransport(Transport):
-    """Invokes the router for each event, and the function for each message of the FIFO queue.
+class QueueTransport(Transport):
+    """Puts each event into a queue, and invokes the function for each message.
 
-    Lambda polls such a queue and runs one batch for each active message group at a time, up to the
-    concurrency, which the event source mapping knows, so that nothing is refused. Batches of one
-    message are the quickest for a key.
+    A rule sends to a standard queue, a function (the router) to a FIFO queue. Lambda runs as many
+    batches at a time as the event source mapping allows, so that nothing is refused, and one for
+    each message group of a FIFO queue. Batches of one message are the quickest for a key.
     """
 
     def __init__(self, laboratory: Laboratory, contender: str, concurrency: int) -> None:
         super().__init__(laboratory)
-        self._router = FunctionTransport(laboratory, ROUTER, "router", ROUTERS)
+        self._router: FunctionTransport | None = None
+        self._sqs, self._queue = laboratory.client("sqs"), laboratory.standard_queue
+        self._requests = "sqs_requests"
+        if contender == FIFO:
+            self._router = FunctionTransport(laboratory, ROUTER, "router", ROUTERS)
+            self._queue, self._requests = laboratory.fifo_queue, "sqs_fifo_requests"
         self._function = FunctionTransport(laboratory, FUNCTION, contender)
-        self._sqs, self._queue = laboratory.client("sqs"), laboratory.queue
-        self._hidden = HIDDEN_SECONDS[contender]
         self._ended, self._lock = threading.Event(), threading.Lock()
         self._pollers = ThreadPoolExecutor(concurrency)
         for _ in range(concurrency):
             self._pollers.submit(self._poll)
 
     def deliver(self, event: dict[str, Any]) -> None:
-        """Invoke the router."""
-        self._router.deliver(event)
+        """Send a message, or let the router do it, whose request the recorder counts."""
+        if self._router:
+            self._router.deliver(event)
+        else:
+            self._sqs.send_message(QueueUrl=self._queue, MessageBody=json.dumps(event))
+            self._count_requests(1)
 
     def is_quiet(self) -> bool:
         """Tell whether the queue is empty."""
-        return self._router.is_quiet() and not _messages(self._sqs, self._queue)
+        is_routed = not self._router or self._router.is_quiet()
+        return is_routed and not _messages(self._sqs, self._queue)
 
     def close(self) -> None:
         """End all threads."""
         self._ended.set()
         self._pollers.shutdown()
-        self._router.close()
-        self._function.close()
+        for each in (self._router, self._function):
+            if each:
+                each.close()
 
     def _poll(self) -> None:
         while not self._ended.is_set():
             answer = self._sqs.receive_message(
                 QueueUrl=self._queue,
                 MaxNumberOfMessages=1,
-                VisibilityTimeout=self._hidden,
+                VisibilityTimeout=HIDDEN_SECONDS,
                 WaitTimeSeconds=1,
             )
             for message in answer.get("Messages", []):
                 self._process(message["Body"], message["ReceiptHandle"])
 
     def _process(self, body: str, handle: str) -> None:
-        batch = {"Records": [{"body": body, "receiptHandle": handle}]}
+        batch = {"Records": [{"body": body}]}
         while (ended := self._function.invoke(batch)) == "refused":  # its predecessor just ends
             time.sleep(TICK_SECONDS)
         if ended == "done":
             self._sqs.delete_message(QueueUrl=self._queue, ReceiptHandle=handle)
+        self._count_requests(1 + (ended == "done"))  # received, and deleted
+
+    def _count_requests(self, number: int) -> None:
         with self._lock:
-            self._used["sqs_fifo_requests"] += 1 + (ended == "done")  # received, and deleted
+            self._used[self._requests] += number
 
 
 def transport(contender: str, laboratory: Laboratory, concurrency: int) -> Transport:
     """Make what brings events to a contender."""
     if contender == PRODUCT:
         return StateMachineTransport(laboratory)
-    if contender in HIDDEN_SECONDS:
-        return FifoTransport(laboratory, contender, concurrency)
+    if contender in QUEUED:
+        return QueueTransport(laboratory, contender, concurrency)
     return FunctionTransport(laboratory, FUNCTION, contender)
 
 

@@ -3,7 +3,7 @@
 import io
 import json
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,8 +44,8 @@ class Laboratory:
             service, endpoint_url=self.local.endpoint_url, config=config
         )
 
-    def deploy(self, contenders: list[str]) -> None:
-        """Create buckets, a table, a queue, the functions, and the stacks of the state machines."""
+    def deploy(self, contenders: Collection[str]) -> None:
+        """Create buckets, a table, queues, the functions, and the stacks of the state machines."""
         for bucket in (self.input_bucket, self.output_bucket):
             self.s3.create_bucket(Bucket=bucket)
         self.client("dynamodb").create_table(
@@ -54,7 +54,9 @@ class Laboratory:
             AttributeDefinitions=[{"AttributeName": "key", "AttributeType": "S"}],
             KeySchema=[{"AttributeName": "key", "KeyType": "HASH"}],
         )
-        self.queue: str = self.client("sqs").create_queue(
+        sqs = self.client("sqs")
+        self.standard_queue: str = sqs.create_queue(QueueName="bench")["QueueUrl"]
+        self.fifo_queue: str = sqs.create_queue(
             QueueName="bench.fifo", Attributes={"FifoQueue": "true"}
         )["QueueUrl"]
         code = code_of_functions()
@@ -85,7 +87,7 @@ class Laboratory:
     def _create_function(self, name: str, code: bytes, memory: int) -> str:
         variables = {
             "BENCH_FOLDER": str(self.folder),
-            "FIFO_QUEUE_URL": self.queue,
+            "FIFO_QUEUE_URL": self.fifo_queue,
             "HANDLES_DELETIONS": "true",
             "LOCK_TABLE": self.lock_table,
             "MAXIMUM_BYTES": "50000000",
@@ -123,7 +125,7 @@ def code_of_functions() -> bytes:
 
 
 @contextmanager
-def laboratory(folder: Path, contenders: list[str]) -> Iterator[Laboratory]:
+def laboratory(folder: Path, contenders: Collection[str]) -> Iterator[Laboratory]:
     """Start a local AWS, deploy what the contenders need, and remove it again."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*"):

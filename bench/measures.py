@@ -2,10 +2,10 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import quantiles
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bench.contenders.recorder import Processing
 from inorder.cost import bill
@@ -22,10 +22,9 @@ class Uploaded:
 
 
 class Invocation(NamedTuple):
-    """An invocation of a function: when it began and ended, and the function's memory in MB."""
+    """An invocation of a function: what it took, and the function's memory in MB."""
 
-    began: float
-    ended: float
+    seconds: float
     memory: int
 
 
@@ -56,7 +55,7 @@ def measures(turn: Turn) -> dict[str, float]:
         "stale": states["stale"],
         "missing": states["missing"],
         "invocations": len(turn.invocations),
-        "function_seconds": sum(each.ended - each.began for each in turn.invocations),
+        "function_seconds": sum(each.seconds for each in turn.invocations),
         "reads": turn.used["reads"],
         "writes": turn.used["writes"],
         "express_gb_seconds": turn.used["express_gb_seconds"],
@@ -78,7 +77,7 @@ def dollars(turn: Turn, without: str = "") -> float:
             "events": turn.events,
             "lambda_requests": len(turn.invocations),
             "lambda_gb_seconds": sum(
-                each.memory / 1024 * math.ceil(1000 * (each.ended - each.began)) / 1000
+                each.memory / 1024 * math.ceil(1000 * each.seconds) / 1000
                 for each in turn.invocations
             ),
         }
@@ -108,16 +107,3 @@ def percentiles(name: str, values: Sequence[float]) -> dict[str, float]:
         return {}
     cut = quantiles(values, n=100, method="inclusive") if len(values) > 1 else [*values] * 99
     return {f"{name}_p50": cut[49], f"{name}_p99": cut[98]}
-
-
-def invocations_of(records: Iterable[Mapping[str, Any]]) -> list[Invocation]:
-    """Pair the beginnings and the ends of invocations: a process has one at a time."""
-    begun: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
-    found = []
-    for record in records:
-        if record["what"] == "begin":
-            begun[record["process"]].append(record)
-        elif record["what"] == "end":
-            begin = begun[record["process"]].pop()
-            found.append(Invocation(begin["at"], record["at"], begin["memory"]))
-    return found

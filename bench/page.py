@@ -1,23 +1,21 @@
 """Writes what was measured between the markers of docs/performance.md: `python -m bench.page`.
 
-With ``--release`` it fails if something was measured of older code.
+With ``--release`` it fails if something was not measured, or with older code.
 """
 
 import ast
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 from bench import results
 from bench.delivery import HIDDEN_SECONDS, NAMES, RETRY_SECONDS, THROTTLED_SECONDS
-from bench.measured import CONTENDERS
-from bench.results import BASE, Measures
-from bench.workloads import BOUND, workload
-from bench.workloads import NAMES as WORKLOADS
+from bench.results import Measures
+from bench.workloads import BOUND, WORKLOADS
 from inorder import PROJECT
 from inorder.model.policies import between_markers, table
 
 DOCUMENT = PROJECT / "docs" / "performance.md"
+BASE = "inorder"
 OLD = " †"  # marks what an older version did
 # Measure, name in the table, and how to print it. results.json has more.
 SHOWN = [
@@ -39,11 +37,13 @@ OF_PRODUCT = [
 
 def page(text: str) -> str:
     """Put what was measured, and how, between the markers in the text of the page."""
-    found, machine = results.read(), results.machine()
-    shown = [row for name in found for row in rows(name, found[name])]
-    headings = ["workload", "measure", *(f"`{name}`" for name in NAMES)]
+    rows = results.read()
+    found = {
+        name: {each: results.medians(rows, name, each) for each in NAMES} for name in WORKLOADS
+    }
+    machines = sorted({row["machine"] for row in rows})
     rendered = {
-        "machine": setup(**machine),
+        "machine": setup(machines),
         "contenders": table(
             ["contender", "design"], [[f"`{each}`", design(each)] for each in NAMES]
         ),
@@ -52,63 +52,69 @@ def page(text: str) -> str:
             [about(name, found[name]) for name in found],
             left=4,
         ),
-        "measures": table(headings, shown, left=2),
+        "measures": table(
+            ["workload", "measure", *(f"`{name}`" for name in NAMES)],
+            [row for name in found for row in compared(name, found[name])],
+            left=2,
+        ),
     }
     return between_markers(text, "bench", rendered)
 
 
-def setup(**machine: Any) -> str:
+def setup(machines: list[str]) -> str:
     """Say on what was measured, and with which limits."""
     (first, second), (shortest, longest) = RETRY_SECONDS, THROTTLED_SECONDS
-    hidden = " and ".join(f"{each} s (`{name}`)" for name, each in HIDDEN_SECONDS.items())
     return (
-        f"- ministack {machine['ministack']} on {machine['cores']} cores ({machine['processor']})"
-        f" with Python {machine['python']}; at most {BOUND} invocations at a time, unless a"
-        " workload says otherwise\n"
+        f"- {'; '.join(machines)}; at most {BOUND} invocations at a time, unless a workload says"
+        " otherwise\n"
         f"- functions: a failed event comes again after {first} and {second} s, a throttled one"
         f" after {shortest} to {longest} s\n"
-        f"- queues: batches of one message, hidden for {hidden}; the function may take 15 s, and"
-        " AWS advises six times as long\n"
+        f"- queues: batches of one message, hidden for {HIDDEN_SECONDS} s; the function may take"
+        " 15 s\n"
     )
 
 
 def design(contender: str) -> str:
     """Describe a contender by the first sentence of its module, with a link to it."""
-    file = CONTENDERS / f"{contender.replace('-', '_')}.py"
+    file = results.module(contender)
     first = (ast.get_docstring(ast.parse(file.read_text())) or "").split("\n\n")[0]
     return f"[{' '.join(first.split())}](../{file.relative_to(PROJECT)})"
 
 
 def about(name: str, by_contender: dict[str, Measures]) -> list[str]:
     """Describe a workload in a row, with what the product's state machine used."""
-    first = by_contender.get(BASE) or next(iter(by_contender.values()))
-    keys = "one key" if first["keys"] == 1 else f"{first['keys']:,.0f} keys"
-    runs = "one run" if first["runs"] == 1 else f"{first['runs']:.0f} runs"
+    base = by_contender[BASE]
+    events = (
+        f"{base['events']:,.0f} of {_count(base['keys'], 'key')}, {_count(base['runs'], 'run')}"
+    )
     return [
         f"`{name}`",
-        workload(name).about,
-        f"{first['events']:,.0f} of {keys}, {runs}",
-        str(first["on"]),
+        WORKLOADS[name].about,
+        *((events, base["on"]) if base else ("-", "-")),
         *(cell(by_contender, BASE, measure, form) for measure, _, form in OF_PRODUCT),
     ]
 
 
-def rows(name: str, by_contender: dict[str, Measures]) -> Iterator[list[str]]:
+def _count(number: float, what: str) -> str:
+    return f"one {what}" if number == 1 else f"{number:,.0f} {what}s"
+
+
+def compared(name: str, by_contender: dict[str, Measures]) -> Iterator[list[str]]:
     """Write the rows of a workload: one for each measure that is not 0 for all contenders."""
     for measure, heading, form in SHOWN:
-        said = any(measures.get(measure) for measures in by_contender.values())
-        if said and (measure != "makespan" or name in AT_ONCE):
+        is_said = any(measures.get(measure) for measures in by_contender.values())
+        if is_said and (measure != "makespan" or name in AT_ONCE):
             cells = [cell(by_contender, each, measure, form) for each in NAMES]
             yield [f"`{name}`", heading, *cells]
 
 
 def cell(by_contender: dict[str, Measures], contender: str, name: str, form: str) -> str:
     """Print a measure of a contender, and its ratio to the base if there is one, and not 1."""
-    measured, base = (by_contender.get(each, {}).get(name) for each in (contender, BASE))
+    measured, base = (by_contender[each].get(name) for each in (contender, BASE))
     if measured is None:
         return "-"
     ratio = f"{measured / base:.2g}" if base else "1"
-    mark = OLD if results.is_old(contender, by_contender[contender]) else ""
+    mark = OLD if by_contender[contender]["is_old"] else ""
     return form.format(measured) + (f" ({ratio})" if ratio != "1" else "") + mark
 
 
@@ -119,5 +125,11 @@ def write() -> None:
 
 if __name__ == "__main__":
     write()
-    if "--release" in sys.argv and (old := results.old(WORKLOADS, NAMES)):
-        sys.exit(f"Older than the code is what was measured of {', '.join(old)}: make bench-full")
+    left = [
+        f"{name} of {each}"
+        for name in WORKLOADS
+        for each in NAMES
+        if not results.has(name, each, 0)
+    ]
+    if "--release" in sys.argv and left:
+        sys.exit(f"Not measured with the present code: {', '.join(left)}: make bench-full")

@@ -1,112 +1,145 @@
-"""The medians of several runs: bench/results.json, by workload, contender and measure."""
+"""What was measured: bench/results.json, with a row for each turn of each run.
 
+A row is written as soon as it is measured, with a hash of the code that ran, so that a measurement
+which was interrupted goes on where it stopped.
+"""
+
+import ast
 import json
 import os
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cache
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.measured import fingerprint
+from inorder import PROJECT
+from inorder.model.policies import asl_file
 
 FILE = Path(__file__).parent / "results.json"
-MACHINE = Path(__file__).parent / "machine.json"
-BASE = "inorder"
+CONTENDERS = PROJECT / "bench" / "contenders"
+# What every contender runs: the work, and the workloads.
+SHARED = (
+    CONTENDERS / "image.py",
+    PROJECT / "bench" / "delivery.py",
+    PROJECT / "bench" / "workloads.py",
+    PROJECT / "functions" / "invert_image" / "inversion.py",
+)
+FENCE = tuple(sorted((PROJECT / "functions" / "inorder_fence").glob("*.py")))
+# Beside its own module.
+MORE = {
+    "inorder": (
+        PROJECT / asl_file("latest-wins"),
+        *sorted((PROJECT / "functions").glob("i*/*.py")),  # the image function and the fence
+        *sorted((PROJECT / "functions" / "retry_events").glob("*.py")),
+    ),
+    "fenced-function": FENCE,
+    "sqs-fence": FENCE,
+    "fifo-fence": (*FENCE, CONTENDERS / "sqs_fence.py"),
+}
 DIGITS = 3
 
-Measures = dict[str, Any]  # numbers, and what was measured, and when
-Results = dict[str, dict[str, Measures]]
+Measures = dict[str, Any]
 
 
-def measured_now(contender: str, measures: Measures) -> Measures:
-    """Say of measures what was measured, and when."""
-    today = datetime.now(UTC).date().isoformat()
-    return {"of": fingerprint(contender), "on": today} | measures
+def read() -> list[Measures]:
+    """Read the rows: where and when each was measured, of which code, and its measures."""
+    rows: list[Measures] = json.loads(FILE.read_text())
+    return rows
 
 
-def is_old(contender: str, measures: Measures) -> bool:
+def add(workload: str, contender: str, run: int, measures: Measures) -> None:
+    """Write a row, in the place of what older code did, or the same run."""
+    row = {
+        "workload": workload,
+        "contender": contender,
+        "run": run,
+        "code": fingerprint(contender),
+        "on": datetime.now(UTC).date().isoformat(),
+        "machine": machine(),
+    } | {name: round(number, DIGITS) for name, number in measures.items()}
+    kept = [
+        each
+        for each in read()
+        if (each["workload"], each["contender"]) != (workload, contender)
+        or (each["run"] != run and not is_old(each))
+    ]
+    lines = ",\n".join(map(json.dumps, [*kept, row]))
+    FILE.write_text(f"[\n{lines}\n]\n")
+
+
+def has(workload: str, contender: str, run: int) -> bool:
+    """Tell whether the present code was measured in a run."""
+    turn = (workload, contender, run)
+    return any(
+        (row["workload"], row["contender"], row["run"]) == turn and not is_old(row)
+        for row in read()
+    )
+
+
+def medians(rows: Iterable[Measures], workload: str, contender: str) -> Measures:
+    """Give the median of each measure over the runs, and their number; nothing if there is none."""
+    of = [row for row in rows if (row["workload"], row["contender"]) == (workload, contender)]
+    names = [name for row in of[:1] for name in row if isinstance(row[name], int | float)]
+    found: Measures = {name: median(row[name] for row in of if name in row) for name in names}
+    return (
+        found | {"runs": len(of), "on": of[-1]["on"], "is_old": any(map(is_old, of))} if of else {}
+    )
+
+
+def wrong(contender: str, measures: Measures) -> bool:
+    """Tell whether outputs are missing, or stale although the contender coordinates."""
+    return bool(measures["missing"] or (measures["stale"] and contender != "uncoordinated"))
+
+
+def is_old(row: Measures) -> bool:
     """Tell whether what a contender runs has changed since it was measured."""
-    return bool(measures["of"] != fingerprint(contender))
+    return bool(row["code"] != fingerprint(row["contender"]))
 
 
-def old(workloads: Sequence[str], contenders: Sequence[str]) -> list[str]:
-    """Name the workloads in which a contender has no row, or an old one."""
-    found = read()
-
-    def is_new(name: str, contender: str) -> bool:
-        measures = found.get(name, {}).get(contender)
-        return measures is not None and not is_old(contender, measures)
-
-    return [name for name in workloads if not all(is_new(name, each) for each in contenders)]
+@cache
+def fingerprint(contender: str) -> str:
+    """Hash what a contender runs; comments, docstrings and formatting change nothing."""
+    files = (*SHARED, module(contender), *MORE.get(contender, ()))
+    return sha256("\n".join(map(_running, files)).encode()).hexdigest()[:12]
 
 
-def wrong(by_contender: Mapping[str, Measures]) -> list[str]:
-    """Name the contenders that left a missing output, or a stale one although they coordinate."""
-    return [
-        name
-        for name, measures in by_contender.items()
-        if measures["missing"] or (measures["stale"] and name != "uncoordinated")
-    ]
+def module(contender: str) -> Path:
+    """Give the file that has a contender's handler."""
+    return CONTENDERS / f"{contender.replace('-', '_')}.py"
 
 
-def summary(runs: Sequence[Mapping[str, Measures]]) -> dict[str, Measures]:
-    """Give the median of each measure of one workload by contender, and the number of ``runs``."""
-    found: dict[str, Measures] = {}
-    for contender in runs[0]:
-        of_runs = [run[contender] for run in runs]
-        measures = dict.fromkeys(name for each in of_runs for name in each)
-        found[contender] = {"of": of_runs[0]["of"], "on": of_runs[0]["on"], "runs": len(runs)} | {
-            name: round(median(each[name] for each in of_runs if name in each), DIGITS)
-            for name in measures
-            if name not in {"of", "on"}
-        }
-    return found
-
-
-def read() -> Results:
-    """Read all results, in the order of the workloads."""
-    found: Results = json.loads(FILE.read_text())
-    return found
-
-
-def merge(workload: str, measured: dict[str, Measures], order: Sequence[str]) -> None:
-    """Replace the results of a workload; contenders of different runs do not compare."""
-    found = read() | {workload: measured}
-    kept = {name: found[name] for name in sorted(found, key=order.index)}
-    FILE.write_text(lines(kept))
-
-
-def lines(found: Mapping[str, Mapping[str, Any]]) -> str:
-    """Write a line for each workload and contender."""
-    workloads = [
-        f"{json.dumps(name)}: {{\n  "
-        + ",\n  ".join(f"{json.dumps(each)}: {json.dumps(of[each])}" for each in of)
-        + "\n}"
-        for name, of in found.items()
-    ]
-    return "{\n" + ",\n".join(workloads) + "\n}\n"
-
-
-def describe() -> None:
-    """Write down on what is measured."""
-    names: list[str] = []
+@cache
+def machine() -> str:
+    """Describe on what is measured."""
+    processors: list[str] = []
     with suppress(OSError):  # Linux has it
-        names = re.findall(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
-    about = {
-        "ministack": version("ministack"),
-        "cores": os.cpu_count(),
-        "processor": names[0] if names else platform.machine(),
-        "python": platform.python_version(),
-    }
-    MACHINE.write_text(json.dumps(about, indent=2) + "\n")
+        processors = re.findall(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
+    processor = processors[0] if processors else platform.machine()
+    return (
+        f"ministack {version('ministack')} on {os.cpu_count()} cores ({processor})"
+        f" with Python {platform.python_version()}"
+    )
 
 
-def machine() -> dict[str, Any]:
-    """Read on what was measured."""
-    found: dict[str, Any] = json.loads(MACHINE.read_text())
-    return found
+def _running(file: Path) -> str:
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".json":
+        return json.dumps(json.loads(text, object_hook=_without_comment), sort_keys=True)
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Module(body=body) | ast.ClassDef(body=body) | ast.FunctionDef(body=body):
+                if ast.get_docstring(node) is not None:
+                    node.body = body[1:]
+    return ast.dump(tree)
+
+
+def _without_comment(state: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in state.items() if name != "Comment"}

@@ -31,7 +31,7 @@ READS = {"GetItem", "Query", "Scan", "BatchGetItem", "TransactGetItems"}
 WRITES = {"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"}
 START_SECONDS = 0.15
 NEVER = 1_000_000_000
-# A message is sent, received and deleted. A bill has one price for this and for an idle queue.
+# A message is sent, received and deleted.
 REQUESTS_OF_MESSAGE = 3
 INDEX_WRITES = 2  # each entry that is set is removed once, by the next one or by the release
 BYTES_OF_POLL = 1000 * (policy(POLICY).log.poll or 0)
@@ -40,7 +40,7 @@ BYTES_OF_INVOCATION = 350  # START, END and REPORT, and the time before each lin
 
 def count(what: str, name: str, number: float = 1, *more: float) -> None:
     """Write down a call."""
-    words = (time.time(), what, name, number, *more)
+    words = (what, name, number, *more)
     os.write(calls, f"{' '.join(map(str, words))}\n".encode())
 
 
@@ -85,7 +85,7 @@ def make(call: Call) -> Any:
         if call.operation == "getItem":
             count("execution_log", call.operation, BYTES_OF_POLL)
     elif call.service == "sqs":
-        count("idle_requests", call.operation, REQUESTS_OF_MESSAGE)
+        count("sqs_requests", call.operation, REQUESTS_OF_MESSAGE)
     try:
         made = call.make()
     except Exception as error:

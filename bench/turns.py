@@ -3,11 +3,9 @@
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
-from pathlib import Path
-from typing import Any
 
 from PIL import Image
 
@@ -15,8 +13,8 @@ from bench.contenders.orders import with_orders
 from bench.contenders.recorder import Processing
 from bench.delivery import Transport, transport
 from bench.laboratory import FUNCTION, ROUTER, Laboratory
-from bench.measures import Invocation, Turn, Uploaded, invocations_of
-from bench.workloads import Upload, Workload
+from bench.measures import Invocation, Turn, Uploaded
+from bench.workloads import Upload
 from inorder.aws.executions import wait_until
 from inorder.aws.stack import read_object
 from inorder.demo.run import shows
@@ -25,7 +23,6 @@ from tests.support.events import SEQUENCER, shipped
 
 QUIET_SECONDS = 1800
 THREADS = 24  # that make the uploads of so many keys at a time
-LATER_THREADS = 100  # that wait to deliver an event late or again, or to kill
 SIDE = 64  # pixels
 AFTER_DEATH_SECONDS = 1
 # What AWS bills for the operations that the functions call.
@@ -33,8 +30,7 @@ REQUESTS = {
     "GetObject": "s3_gets",
     "HeadObject": "s3_gets",
     "PutObject": "s3_puts",
-    "SendMessage": "sqs_fifo_requests",
-    "ChangeMessageVisibility": "sqs_fifo_requests",
+    "SendMessage": "sqs_fifo_requests",  # of the router
 }
 
 
@@ -43,49 +39,32 @@ class Runner:
 
     def __init__(self, laboratory: Laboratory, target: Transport, prefix: str) -> None:
         self._laboratory, self._target, self._prefix = laboratory, target, prefix
-        self._later = ThreadPoolExecutor(LATER_THREADS)
-        self._deferred: list[Future[None]] = []
         self.newest: dict[str, Uploaded] = {}
         self.contents: dict[str, bytes] = {}
-        self.delivered: list[dict[str, Any]] = []
         self.began = 0.0
 
-    def run(self, uploads: tuple[Upload, ...]) -> None:
+    def run(self, uploads: Sequence[Upload]) -> None:
         """Make all uploads and deliveries."""
-        self.began = began = time.time()
+        self.began = time.time()
         of_keys: dict[int, list[tuple[int, Upload]]] = defaultdict(list)
         for number, upload in enumerate(uploads):
             of_keys[upload.key].append((number, upload))
-        with self._later, ThreadPoolExecutor(THREADS) as pool:
-            for done in [pool.submit(self._upload_all, began, own) for own in of_keys.values()]:
-                done.result()
-            for done in self._deferred:
+        with ThreadPoolExecutor(THREADS) as pool:
+            for done in [pool.submit(self._upload_all, own) for own in of_keys.values()]:
                 done.result()
 
-    def _upload_all(self, began: float, own: list[tuple[int, Upload]]) -> None:
+    def _upload_all(self, own: list[tuple[int, Upload]]) -> None:
         """Make the uploads of a key, one after the other."""
         for number, upload in own:
-            sleep_until(began + upload.at)
+            time.sleep(max(0, self.began + upload.at - time.time()))
             self._upload(upload, number)
 
-    def _defer(self, when: float, action: Callable[..., None], *arguments: Any) -> None:
-        def act() -> None:
-            sleep_until(when)
-            action(*arguments)
-
-        self._deferred.append(self._later.submit(act))
-
     def _upload(self, upload: Upload, number: int) -> None:
-        key = f"{self._prefix}/{upload.key}.png"
-        if upload.after_death:
-            died = self._laboratory.folder / f"{self.newest[key].etag}.died"
-            wait_until(died.exists, QUIET_SECONDS, "the death of the holder")
-            time.sleep(AFTER_DEATH_SECONDS)
-        content = picture(number, upload)
+        key, content = f"{self._prefix}/{upload.key}.png", picture(number, upload)
         bucket = self._laboratory.input_bucket
         answer = self._laboratory.s3.put_object(Bucket=bucket, Key=key, Body=content)
-        etag, now = answer["ETag"].strip('"'), time.time()
-        self.newest[key], self.contents[key] = Uploaded(now, etag), content
+        etag = answer["ETag"].strip('"')
+        self.newest[key], self.contents[key] = Uploaded(time.time(), etag), content
         event = shipped("object-created")
         event["detail"]["bucket"]["name"] = bucket
         event["detail"]["object"] = {
@@ -94,27 +73,14 @@ class Runner:
             "etag": etag,
             "sequencer": f"{int(SEQUENCER, 16) + number:0{len(SEQUENCER)}X}",
         }
-        if upload.late:
-            self._defer(now + upload.late, self._deliver, event)
-        else:
-            self._deliver(event)
-        if upload.again is not None:
-            self._defer(now + upload.late + upload.again, self._deliver, event)
-        if upload.vanishes:
-            self._defer(now, self._kill, key, self._laboratory.folder / f"{etag}.started")
-
-    def _deliver(self, event: dict[str, Any]) -> None:
-        self.delivered.append(event)
         self._target.deliver(event)
-
-    def _kill(self, key: str, started: Path) -> None:
-        wait_until(started.exists, QUIET_SECONDS, "the holder to begin", 0.02)
-        self._target.kill_holder(key)
-
-
-def sleep_until(when: float) -> None:
-    """Sleep until a time, in seconds since 1970."""
-    time.sleep(max(0, when - time.time()))
+        if upload.dies:
+            mark = self._laboratory.folder / etag
+            started, died = mark.with_suffix(".started"), mark.with_suffix(".died")
+            wait_until(started.exists, QUIET_SECONDS, "the work to begin", 0.02)
+            self._target.kill_holder(key)
+            wait_until(died.exists, QUIET_SECONDS, "the death of the process")
+            time.sleep(AFTER_DEATH_SECONDS)
 
 
 def picture(number: int, upload: Upload) -> bytes:
@@ -122,26 +88,27 @@ def picture(number: int, upload: Upload) -> bytes:
     file = BytesIO()
     colour = (number % 256, number // 256, 77)
     Image.new("RGB", (SIDE, SIDE), colour).save(file, "PNG")
-    orders = {"seconds": upload.seconds, "fails": upload.fails, "dies": upload.dies}
-    return with_orders(file.getvalue(), orders)
+    return with_orders(file.getvalue(), {"seconds": upload.seconds, "dies": upload.dies})
 
 
-def take_turn(laboratory: Laboratory, contender: str, workload: Workload, run: int) -> Turn:
-    """Let a contender process a workload, and read what was recorded."""
+def take_turn(
+    laboratory: Laboratory, contender: str, prefix: str, uploads: Sequence[Upload], bound: int
+) -> Turn:
+    """Let a contender process uploads under a prefix, and read what was recorded."""
     for mark in laboratory.folder.glob("*.*ed"):  # of the orders of an earlier turn
         mark.unlink()
     files = [laboratory.folder / name for name in ("records", "calls")]
     for file in files:
         file.write_text("")  # who writes appends
-    laboratory.bound(workload.bound)
-    target = transport(contender, laboratory, workload.bound)
-    runner = Runner(laboratory, target, f"{workload.name}-{run}-{contender}")
+    laboratory.bound(bound)
+    target = transport(contender, laboratory, bound)
+    runner = Runner(laboratory, target, prefix)
     try:
-        runner.run(workload.uploads)
-        wait_until(target.is_quiet, QUIET_SECONDS, f"{contender} to end {workload.name}", 0.2)
+        runner.run(uploads)
+        wait_until(target.is_quiet, QUIET_SECONDS, f"{contender} to end {prefix}", 0.2)
     finally:
         target.close()
-    turn = Turn(runner.began, len(runner.delivered), runner.newest)
+    turn = Turn(runner.began, len(uploads), runner.newest)
     turn.used.update(target.used())
     records, calls = (file.read_text().splitlines() for file in files)
     read_records(turn, records)
@@ -154,26 +121,25 @@ def take_turn(laboratory: Laboratory, contender: str, workload: Workload, run: i
 
 def read_records(turn: Turn, lines: list[str]) -> None:
     """Take over what the contenders' handlers have recorded."""
-    records = [json.loads(line) for line in lines]
-    turn.invocations += invocations_of(records)
-    for record in records:
-        what = record.pop("what")
-        if what == "processing":
-            del record["process"]
-            turn.processings.append(Processing(**record))
-        elif what == "call":
-            turn.used[REQUESTS[record["operation"]]] += 1
+    for line in lines:
+        record = json.loads(line)
+        match record.pop("what"):
+            case "invocation":
+                turn.invocations.append(Invocation(**record))
+            case "processing":
+                turn.processings.append(Processing(**record))
+            case "call":
+                turn.used[REQUESTS[record["operation"]]] += 1
 
 
 def read_calls(turn: Turn, lines: list[str]) -> None:
     """Take over what the server has counted; the product's other functions are invoked there."""
     for line in lines:
-        at, what, name, number, *memory = line.split(" ")
+        what, name, number, *memory = line.split(" ")
         if what != "invocation":
             turn.used[what] += float(number)
         elif name not in {FUNCTION, ROUTER}:
-            end = float(at)
-            turn.invocations.append(Invocation(end - float(number), end, int(memory[0])))
+            turn.invocations.append(Invocation(float(number), int(memory[0])))
 
 
 def state_of_output(laboratory: Laboratory, key: str, newest: bytes) -> str:

@@ -62,6 +62,7 @@ LINES = {
     "s3_gets": ("S3: GET and HEAD", "s3_gets", False),
     "s3_puts": ("S3: PUT", "s3_puts", False),
     "s3_storage": ("S3: the outputs of the month", "s3_storage", False),
+    "sqs_requests": ("SQS: requests", "sqs_requests", False),
     "sqs_fifo_requests": ("SQS: FIFO requests", "sqs_fifo_requests", False),
     "execution_log": ("CloudWatch: log of executions", "log_gb", False),
     "function_log": ("CloudWatch: logs of functions", "log_gb", False),

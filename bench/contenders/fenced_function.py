@@ -8,14 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from aws_lambda_powertools import Logger
-
 from bench.contenders import image
-
-logger = Logger(service="fenced-function")
 
 
 def handler(event: dict[str, Any], context: Any) -> None:  # noqa: ARG001 - Lambda gives both
     """Process each event as it comes, behind the fence."""
-    outcome = image.process_fenced(event)
-    logger.info(outcome, extra={"source_key": event["detail"]["object"]["key"]})
+    image.process_fenced(event)

@@ -1,37 +1,36 @@
-"""A FIFO queue with the key as group, and a function with the product's fence that retries soon.
+"""A FIFO queue with the key as message group, before a function with the product's fence.
 
-Its queue hides a message just for as long as the function may run, which covers a process that
-dies. AWS advises six times as long because of throttling, which the event source mapping's maximum
-concurrency avoids. If the function fails, it lets its message come again after a second.
-https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ChangeMessageVisibility.html
+A rule can give all its messages one group only, so a small function of its own puts each event into
+the queue. SQS delivers the messages of a group one at a time, in the order in which they arrived,
+and drops a message whose deduplication ID it has seen within five minutes. A message that fails
+becomes visible again after the visibility timeout, and its group waits for that.
+
+https://aws.amazon.com/blogs/compute/new-for-aws-lambda-sqs-fifo-as-an-event-source/
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/fifo-queue-lambda-behavior.html
 """
 
 from __future__ import annotations
 
 import json
 import os
+from hashlib import sha256
 from typing import Any
 
-from aws_lambda_powertools import Logger
+import boto3
 
-from bench.contenders import image
-from bench.contenders.sqs_fifo import sqs
+from bench.contenders import recorder
 
-AGAIN_SECONDS = 1
-logger = Logger(service="fifo-fence")
+sqs = boto3.client("sqs")
+recorder.counted(sqs)
 
 
-def handler(batch: dict[str, Any], context: Any) -> None:  # noqa: ARG001 - Lambda gives both
-    """Process the messages of a batch, behind the fence."""
-    for record in batch["Records"]:
-        event = json.loads(record["body"])
-        try:
-            outcome = image.process_fenced(event)
-        except Exception:
-            sqs.change_message_visibility(
-                QueueUrl=os.environ["FIFO_QUEUE_URL"],
-                ReceiptHandle=record["receiptHandle"],
-                VisibilityTimeout=AGAIN_SECONDS,
-            )
-            raise
-        logger.info(outcome, extra={"source_key": event["detail"]["object"]["key"]})
+def route(event: dict[str, Any], context: Any) -> None:  # noqa: ARG001 - Lambda gives both
+    """Put an event into the queue."""
+    described = event["detail"]["object"]
+    group = sha256(described["key"].encode()).hexdigest()  # a key may be longer than an ID
+    sqs.send_message(
+        QueueUrl=os.environ["FIFO_QUEUE_URL"],
+        MessageBody=json.dumps(event),
+        MessageGroupId=group,
+        MessageDeduplicationId=f"{group}-{described['sequencer']}",
+    )

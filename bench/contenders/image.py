@@ -7,29 +7,27 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from aws_lambda_powertools import Logger
+
 from bench.contenders import recorder
 from bench.contenders.orders import orders_of
 from inorder_fence import ObjectEvent, Rejection
 from invert_image import app
 from invert_image.inversion import InvertedImage, invert
 
-
-class OrderedToFail(Exception):
-    """The image says that its first attempt fails."""
+logger = Logger()
 
 
 def work(content: bytes) -> InvertedImage:
     """Invert an image, and obey its orders."""
     etag = recorder.processes(content)
     orders = orders_of(content)
-    dies = orders.get("dies") and recorder.once(f"{etag}.started")
-    time.sleep(orders.get("seconds", 0))
+    dies = orders["dies"] and recorder.once(f"{etag}.started")
+    time.sleep(orders["seconds"])
     if dies:
-        recorder.write(what="end", at=time.time())
+        recorder.ends()
         recorder.once(f"{etag}.died")
         os._exit(1)
-    if orders.get("fails") and recorder.once(f"{etag}.failed"):
-        raise OrderedToFail
     return invert(content, app.MAXIMUM_PIXELS)
 
 
@@ -44,9 +42,16 @@ def process(event: dict[str, Any]) -> None:
     """
     with recorder.processing(event):
         fence.write_unfenced(ObjectEvent.from_event(event))
+    log("Processed", event)
 
 
-def process_fenced(event: dict[str, Any]) -> str:
+def process_fenced(event: dict[str, Any]) -> None:
     """Write the output behind the product's fence, as examples/fence_alone does."""
     with recorder.processing(event):
-        return fence.write_newest(ObjectEvent.from_event(event)).outcome
+        outcome = fence.write_newest(ObjectEvent.from_event(event)).outcome
+    log(outcome, event)
+
+
+def log(outcome: str, event: dict[str, Any]) -> None:
+    """Log what became of an event, in one line."""
+    logger.info(outcome, extra={"source_key": event["detail"]["object"]["key"]})

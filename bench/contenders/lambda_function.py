@@ -17,17 +17,17 @@ from bench.contenders import (
     fifo_fence,
     inorder,
     lock_in_function,
-    sqs_fifo,
+    sqs_fence,
     uncoordinated,
 )
 from bench.contenders.recorder import FOLDER, Handler, recorded
 
 HANDLERS: dict[str, Handler] = {
     "fenced-function": fenced_function.handler,
-    "fifo-fence": fifo_fence.handler,
+    "sqs-fence": sqs_fence.handler,
+    "fifo-fence": sqs_fence.handler,
+    "router": fifo_fence.route,
     "lock-in-function": lock_in_function.handler,
-    "sqs-fifo": sqs_fifo.handler,
-    "router": sqs_fifo.route,
     "uncoordinated": uncoordinated.handler,
 }
 WAITS = "lock-in-function"

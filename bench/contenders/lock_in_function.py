@@ -19,12 +19,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import boto3
-from aws_lambda_powertools import Logger
 from botocore.exceptions import ClientError
 
 from bench.contenders import image
 
-logger = Logger(service="lock-in-function")
 table = boto3.resource("dynamodb").Table(os.environ["LOCK_TABLE"])
 # Longer than the work may take. https://docs.powertools.aws.dev takes the function's timeout, here
 # 15 s, for this.
@@ -101,5 +99,5 @@ def handler(event: dict[str, Any], context: Any) -> None:
             lock.give_up()
             raise
         lock.unlock()
-    outcome = "Processed" if claim == "taken" else "Superseded"
-    logger.info(outcome, extra={"source_key": lock.key})
+    else:
+        image.log("Superseded", event)

@@ -1,7 +1,7 @@
 """What an uploaded image says about the work on it.
 
 The orders stand behind the image, after a mark, where readers of images ignore them: for how many
-``seconds`` the work takes, and whether its first attempt ``fails``, or ``dies`` with its process.
+``seconds`` the work takes, and whether its first attempt ``dies`` with its process.
 So the same image causes the same work and the same trouble in every contender.
 """
 
@@ -20,5 +20,5 @@ def with_orders(picture: bytes, orders: dict[str, Any]) -> bytes:
 
 def orders_of(content: bytes) -> dict[str, Any]:
     """Read the orders behind an image."""
-    orders: dict[str, Any] = json.loads(content.partition(MARK)[2] or "{}")
+    orders: dict[str, Any] = json.loads(content.partition(MARK)[2])
     return orders

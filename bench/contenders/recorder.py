@@ -30,13 +30,15 @@ class Processing:
     written: float = 0  # when its result became the output, in seconds since 1970; 0 if it did not
 
 
-_now: Processing | None = None  # a worker process does one thing at a time
+# A worker process does one thing at a time.
+_now: Processing | None = None
+_began = 0.0  # when its invocation began
 
 
 def write(**record: Any) -> None:
     """Append one record. Workers append at the same time; a short line is not torn apart."""
     if FOLDER:
-        line = json.dumps(record | {"process": os.getpid()}) + "\n"
+        line = json.dumps(record) + "\n"
         descriptor = os.open(f"{FOLDER}/records", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
             os.write(descriptor, line.encode())
@@ -45,17 +47,23 @@ def write(**record: Any) -> None:
 
 
 def recorded(handler: Handler) -> Handler:
-    """Record the beginning and the end of each invocation of a handler."""
+    """Record each invocation of a handler."""
 
     @functools.wraps(handler)
     def wrapper(event: Any, context: Any) -> Any:
-        write(what="begin", at=time.time(), memory=MEMORY)
+        global _began  # noqa: PLW0603 - see there
+        _began = time.time()
         try:
             return handler(event, context)
         finally:
-            write(what="end", at=time.time())
+            ends()
 
     return wrapper
+
+
+def ends() -> None:
+    """Record an invocation, which ends now."""
+    write(what="invocation", seconds=time.time() - _began, memory=MEMORY)
 
 
 def counted(client: Any) -> None:

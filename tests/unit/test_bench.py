@@ -1,7 +1,5 @@
 """The benchmark: what it computes, the page it writes, and what its results say."""
 
-import importlib
-import json
 from collections import Counter
 from contextlib import suppress
 from io import BytesIO
@@ -13,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 from botocore.hooks import HierarchicalEmitter
 
-from bench import delivery, measured, page, results, scale, server
+from bench import delivery, page, results, scale, server, turns
 from bench.contenders import recorder
 from bench.contenders.recorder import Processing
 from bench.delivery import pause_of_throttled
@@ -25,7 +23,6 @@ from inorder.aws.executions import wait_until
 from inorder.cost import contenders, prices
 from invert_image.inversion import invert
 from invert_image.stamp import stamp_image
-from tests.support.events import shipped
 from tests.support.local_calls import Call
 
 LATEST = Uploaded(at=10, etag="newest")
@@ -42,35 +39,47 @@ def test_what_older_code_did_is_marked_and_comments_make_no_code_older(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asl, code = tmp_path / "x.asl.json", tmp_path / "x.py"
-    monkeypatch.setattr(measured, "PRODUCT", (asl, code))
-    monkeypatch.setattr(results, "fingerprint", measured.fingerprint.__wrapped__)
+    monkeypatch.setattr(results, "MORE", {"inorder": (asl, code)})
+    monkeypatch.setattr(results, "fingerprint", results.fingerprint.__wrapped__)
+    monkeypatch.setattr(results, "FILE", tmp_path / "results.json")
+    results.FILE.write_text("[]")
 
     def cell(state: str, function: str) -> str:
         asl.write_text(state)
         code.write_text(function)
-        return page.cell({"inorder": row}, "inorder", "events", "{}")
+        if not results.read():
+            results.add("gap", "inorder", 0, {"events": 1})
+        of = results.medians(results.read(), "gap", "inorder")
+        return page.cell({"inorder": of}, "inorder", "events", "{}")
 
-    row = {"of": "", "events": 1}
-    assert (
-        cell('{"Comment": "a", "Seconds": 1}', '"""A."""\ndef f(x):\n    """A."""\n    x()\n')
-        == "1 †"
-    )
-    row = results.measured_now("inorder", {"events": 1})
+    first = '"""A."""\ndef f(x):\n    """A."""\n    x()\n'
+    assert cell('{"Comment": "a", "Seconds": 1}', first) == "1"
     assert cell('{"Seconds":\n1}', "def f( x ):\n    x()  # a\n") == "1"
     assert cell('{"Seconds": 2}', "def f(x):\n    x()\n") == "1 †"
     assert cell('{"Seconds": 1}', "def f(x):\n    x(1)\n") == "1 †"
 
 
-def test_what_was_not_measured_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_is_kept_until_its_code_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(results, "FILE", tmp_path / "results.json")
-    new, older = results.measured_now("sqs-fifo", {}), {"of": "older"}
-    results.FILE.write_text(results.lines({"a": {"sqs-fifo": new}, "b": {"sqs-fifo": older}}))
-    assert results.old(["a", "b", "c"], ["sqs-fifo"]) == ["b", "c"]
-    assert results.old(["a"], ["sqs-fifo", "inorder"]) == ["a"]
+    results.FILE.write_text("[]")
+    for run, seconds in enumerate((1, 5, 2)):
+        results.add("gap", "sqs-fence", run, {"makespan": seconds})
+    results.add("gap", "inorder", 0, {"makespan": 9})
+    assert results.has("gap", "sqs-fence", 2)
+    assert not results.has("gap", "sqs-fence", 3)
+    assert not results.has("burst", "sqs-fence", 0)
+    found = results.medians(results.read(), "gap", "sqs-fence")
+    assert (found["makespan"], found["runs"], found["is_old"]) == (2, 3, False)
+    monkeypatch.setattr(results, "fingerprint", lambda contender: contender)
+    assert not results.has("gap", "sqs-fence", 2)
+    results.add("gap", "sqs-fence", 1, {"makespan": 7})
+    assert [row["makespan"] for row in results.read()] == [9, 7]
 
 
 def test_a_turn_costs_what_its_invocations_requests_and_logs_cost() -> None:
-    turn = Turn(events=2, invocations=[Invocation(0, 1.0001, 2048), Invocation(0, 0.5, 256)])
+    turn = Turn(events=2, invocations=[Invocation(1.0001, 2048), Invocation(0.5, 256)])
     turn.used |= {"s3_puts": 3.0, "execution_log": 1e6}
     price = {name: each.dollars(1) for name, each in prices().items()}
     expected = 2 * price["eventbridge_events"] + 2 * price["lambda_requests"]
@@ -99,20 +108,24 @@ def test_the_server_counts_what_a_state_uses(monkeypatch: pytest.MonkeyPatch) ->
     assert used == {"writes": 3, "index_writes": 2}  # the entry that is set is removed later
     make("sqs", "sendMessage")
     make("lambda", "invoke")
-    assert used == {"writes": 3, "index_writes": 2, "idle_requests": 3}
+    assert used == {"writes": 3, "index_writes": 2, "sqs_requests": 3}
     make("lambda", "invoke", ConnectionError, Payload="x" * 1000)
     make("lambda", "invoke", ConnectionError, Payload="")
     assert 3000 < used["execution_log"] < 4000  # two failures, one with a payload of 1,000 bytes
 
 
-@pytest.mark.parametrize("vanishes", [True, False])
-def test_an_execution_vanishes_only_if_the_workload_says_so(tmp_path: Path, vanishes: bool) -> None:
+@pytest.mark.parametrize("dies", [True, False])
+def test_an_execution_vanishes_only_if_the_workload_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies: bool
+) -> None:
+    monkeypatch.setattr(turns, "AFTER_DEATH_SECONDS", 0)
     s3, target = Mock(), Mock()
     s3.put_object.return_value = {"ETag": '"tag"'}
-    (tmp_path / "tag.started").touch()
+    for mark in ("tag.started", "tag.died"):
+        (tmp_path / mark).touch()
     laboratory: Any = SimpleNamespace(s3=s3, input_bucket="input", folder=tmp_path)
-    Runner(laboratory, target, "x").run((Upload(0, 0, dies=True, vanishes=vanishes),))
-    assert target.kill_holder.call_count == vanishes
+    Runner(laboratory, target, "x").run([Upload(0, 0, dies=dies)])
+    assert target.kill_holder.call_count == dies
     assert target.deliver.call_count == 1
 
 
@@ -155,21 +168,6 @@ def test_refused_events_pause_and_failed_ones_come_twice(monkeypatch: pytest.Mon
     assert client.invoke.call_count == 6
 
 
-@pytest.mark.usefixtures("aws")
-def test_what_fails_in_fifo_fence_comes_again_in_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FIFO_QUEUE_URL", "queue")
-    fifo_fence = importlib.import_module("bench.contenders.fifo_fence")
-    sqs = Mock()
-    monkeypatch.setattr(fifo_fence, "sqs", sqs)
-    monkeypatch.setattr(fifo_fence.image, "process_fenced", Mock(side_effect=ConnectionError))
-    batch = {"Records": [{"body": json.dumps(shipped("object-created")), "receiptHandle": "r"}]}
-    with pytest.raises(ConnectionError):
-        fifo_fence.handler(batch, None)
-    sqs.change_message_visibility.assert_called_once_with(
-        QueueUrl="queue", ReceiptHandle="r", VisibilityTimeout=1
-    )
-
-
 def test_the_delay_is_that_of_the_first_output_with_the_newest_content() -> None:
     done = [
         Processing("k", "newest"),
@@ -192,16 +190,17 @@ def test_an_output_is_right_although_the_fence_has_stamped_it() -> None:
 
 
 def test_no_contender_leaves_a_stale_output_but_the_uncoordinated_one() -> None:
-    assert [each for each in results.read().items() if results.wrong(each[1])] == []
-    found = {"missing": 0, "stale": 1}
-    assert results.wrong({"uncoordinated": found, "fifo-fence": found}) == ["fifo-fence"]
-    assert results.wrong({"uncoordinated": found | {"missing": 1}}) == ["uncoordinated"]
+    assert [row for row in results.read() if results.wrong(row["contender"], row)] == []
+    stale = {"missing": 0, "stale": 1}
+    assert results.wrong("fifo-fence", stale)
+    assert not results.wrong("uncoordinated", stale)
+    assert results.wrong("uncoordinated", stale | {"missing": 1})
 
 
 def test_the_bill_of_a_contender_has_the_writes_and_reads_that_were_measured() -> None:
-    measured = results.read()["uncontended"]
+    rows = results.read()
     for each in contenders():
-        if each.name in measured:
-            counted, found = each.cost["uncontended"], measured[each.name]
+        if found := results.medians(rows, "uncontended", each.name):
+            counted = each.cost["uncontended"]
             assert counted.writes == round(found["writes"] / found["events"]), each.name
             assert counted.reads == round(found["reads"] / found["events"]), each.name

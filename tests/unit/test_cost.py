@@ -65,20 +65,28 @@ def differences(one: Bill, other: Bill) -> dict[str, float]:
 def test_a_month_of_the_contenders_is_the_one_computed_by_hand() -> None:
     work, stored = Workload(1_000_000, memory=1024), 0.15 * 14 / 30 * 0.03
     bills = {each.name: cost.bill_of_contender(each, work) for each in cost.contenders()}
-    assert differences(bills["function-alone"], bills["sqs-fifo"]) == pytest.approx(
+    fence, fenced = 20_000 * 0.0000133334, bills["fenced-function"]
+    assert differences(bills["function-alone"], fenced) == pytest.approx(
+        {
+            "Lambda: duration (arm64)": fence,
+            "S3: GET and HEAD": 2_000 * 0.0004,
+            "EventBridge: events of the bucket": 1.00,
+        }
+    )
+    polls = 5 * 30 * 86_400 / 20 / 1e6
+    queue = {"SQS: requests": 3 * 0.40, "SQS: long polls of an idle queue": polls * 0.40}
+    assert differences(fenced, bills["sqs-fence"]) == pytest.approx(queue)
+    assert differences(bills["function-alone"], bills["fifo-fence"]) == pytest.approx(
         {
             "Lambda: requests": 0.20,  # the router's
-            "Lambda: duration (arm64)": 0.25 * 50_000 * 0.0000133334,
+            "Lambda: duration (arm64)": fence + 0.25 * 50_000 * 0.0000133334,
+            "S3: GET and HEAD": 2_000 * 0.0004,
             "CloudWatch: logs of functions": 1.1 * 0.50,
             "CloudWatch: storage of logs": 1.1 * stored,
             "SQS: FIFO requests": 3 * 0.50,
-            "SQS: long polls of an idle FIFO queue": 5 * 30 * 86_400 / 20 / 1e6 * 0.50,
+            "SQS: long polls of an idle FIFO queue": polls * 0.50,
         }
     )
-    fence = {"Lambda: duration (arm64)": 20_000 * 0.0000133334, "S3: GET and HEAD": 2_000 * 0.0004}
-    assert differences(bills["sqs-fifo"], bills["fifo-fence"]) == pytest.approx(fence)
-    fence["EventBridge: events of the bucket"] = 1.00
-    assert differences(bills["function-alone"], bills["fenced-function"]) == pytest.approx(fence)
 
 
 def test_aws_bills_in_steps_and_tiers() -> None:
