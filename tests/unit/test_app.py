@@ -39,6 +39,7 @@ def test_image_is_processed_logged_and_counted(aws: InProcess, lines: Lines) -> 
     assert metric["Processed"] == [1.0]
 
 
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
 @pytest.mark.parametrize(
     ("content", "error", "cause"),
     [

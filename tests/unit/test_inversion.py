@@ -254,6 +254,7 @@ def test_image_is_turned_upright(name: str) -> None:
     assert distance(after, inverse(upright)) < 8 * (name[:3] != "PNG") + 0.01
 
 
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
 @pytest.mark.parametrize(
     "exif",
     [
@@ -490,4 +491,14 @@ def test_error_of_the_encoder_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(Image.Image, "save", fail)
     with pytest.raises(OSError, match="of the encoder"):
+        invert(SAMPLES["JPEG"], ENOUGH)
+
+
+@pytest.mark.parametrize("where", ["PIL.ImageFile.ImageFile.load", "PIL.ImageOps.exif_transpose"])
+def test_lack_of_memory_is_a_fault(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: Any, **_options: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(where, fail)
+    with pytest.raises(MemoryError):
         invert(SAMPLES["JPEG"], ENOUGH)
