@@ -1,11 +1,14 @@
-"""The queues of parked and of undelivered events: to list these, and to start them again (redrive).
+"""The queues of parked and of undelivered events: to list, start again (redrive) and remove these.
 
 Nothing here writes to the key table. An event is started as the rule would start it, and the state
 machine processes it once. So an interrupted redrive may be run again, and two may run at once.
+An event that has been overtaken may be removed: started again, it would change nothing.
 """
 
 import json
-from collections.abc import Generator, Sequence
+import re
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +19,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 from inorder.aws.executions import start
 from inorder.aws.stack import Connection
 from inorder.errors import Failure
+from inorder.model import policies
+from inorder.wording import counted
+from inorder_fence import named_version
 from inorder_fence.records import object_key_of, s3_object, without_history
 
 HOLD_SECONDS = 60  # for which a command that was killed hides messages from the next one
@@ -25,6 +31,12 @@ RECEIVES_WITHOUT_NEWS = 2
 # Why EventBridge could not deliver an event:
 # https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-dlq.html
 ERRORS = ["ERROR_CODE", "ERROR_MESSAGE"]
+# What rejects an event and lets it through when something else than its object has been mended.
+MENDED_ELSEWHERE = {"OutputOfAnotherBucket", "SourceUnreadable", "UnknownResult"}
+REPLACE = "Replace the object: until the function is changed, a redrive would be parked again."
+REMOVES = "`inorder parked --remove-overtaken` removes its message."
+FIELDS = ("sequencer", "status")  # of a record
+AT_A_TIME = 16  # questions whether an event has been overtaken
 
 
 class QueuedEvent:
@@ -77,13 +89,23 @@ class ParkedEvent(QueuedEvent):
     def reason(self) -> str:
         """Why it was parked, in one line; after retries, all reasons."""
         match self.body.get("reason"):
-            case {"attempts": attempts, "reasons": [*reasons]}:
-                text = f"{attempts} attempts: {'; '.join(map(str, reasons))}"
+            case {"attempts": int(attempts), "reasons": [*reasons]}:
+                text = f"{counted(attempts, 'attempt')}: {'; '.join(map(str, reasons))}"
             case dict(reason):
                 text = f"{reason.get('Error')}: {reason.get('Cause')}"
             case reason:
                 text = str(reason)
         return " ".join(text.split())
+
+    @property
+    def remedy(self) -> str:
+        """What helps, in a sentence: where no redrive can, it names none."""
+        if "event" not in self.body or not self.subject:
+            return "Correct what sends it: a redrive would be parked again."
+        match self.body.get("reason"):
+            case {"Error": error, "rejected": True} if error not in MENDED_ELSEWHERE:
+                return REPLACE
+        return f"When the cause is gone, `inorder redrive {self.id[:8]}` starts it again."
 
     def is_startable(self, named: bool) -> bool:
         """Tell whether to start it again: an invalid event would fail, so it must be named."""
@@ -135,27 +157,83 @@ def only_one(events: Sequence[ParkedEvent], beginning: str) -> ParkedEvent:
     return found[0]
 
 
-def redrive(aws: Connection, ids: set[str], queue_url: str | None = None) -> Generator[ParkedEvent]:
-    """Start parked events again, or those of another queue, and remove each once it has started.
+def overtaken(aws: Connection, events: Sequence[ParkedEvent]) -> dict[str, str]:
+    """Say why a redrive would change nothing, by the IDs of those events of which that is true.
 
-    A message that is gone, or hidden by another redrive, is left out. If this is interrupted after
-    an event has started, the next redrive starts the event again. The execution is named after the
-    message: where names are unique, as on the local AWS, the second start is refused. Express on
-    AWS lets names repeat: there the second execution ends as a duplicate or, if the event fails
-    again, parks it twice. Either way nothing is lost and nothing is processed twice.
+    Without the right to read the record or the object, an event counts as not overtaken.
     """
-    states, sqs = aws.client("stepfunctions"), aws.client("sqs")
+    with ThreadPoolExecutor(AT_A_TIME) as threads:
+        why = threads.map(lambda event: _overtaken(aws, event.body.get("event")), events)
+        return {event.id: each for event, each in zip(events, why, strict=True) if each}
+
+
+def _overtaken(aws: Connection, event: Any) -> str:
+    named, described = object_key_of(event), s3_object(event)
+    sequencer, key = described.get("sequencer"), described.get("key")
+    if not named or not isinstance(sequencer, str):
+        return ""
+    with suppress(ClientError, BotoCoreError):
+        record = aws.client("dynamodb").get_item(
+            TableName=aws.stack.key_table, Key={"id": {"S": named}}, ConsistentRead=True
+        )
+        newest, status = (record.get("Item", {}).get(name, {}).get("S", "") for name in FIELDS)
+        if newest > sequencer:  # as the condition of `Claim Key` compares them
+            return f"The newer event {newest} has overtaken it"
+        if (newest, status) == (sequencer, "DONE"):
+            return "It has been processed since"
+    policy, bucket = policies.known(aws.stack.parameters.get("Policy", "")), aws.stack.input_bucket
+    is_created = event.get("detail-type") == "Object Created"
+    if is_created and policy and policy.keeps == "newest" and re.match(f"{bucket}[#/]", named):
+        with suppress(ClientError, BotoCoreError):
+            found = aws.head(bucket, str(key)) or {}
+            now = found.get("ETag", "").strip('"'), named_version(found.get("VersionId"))
+            if now != (described.get("etag"), named_version(described.get("version-id"))):
+                return "Its object has been replaced or deleted since"
+    return ""
+
+
+def take(
+    aws: Connection,
+    ids: set[str],
+    queue_url: str | None = None,
+    act: Callable[[ParkedEvent], None] = lambda _: None,
+) -> Generator[ParkedEvent]:
+    """Receive the parked events with these IDs, or those of another queue, and remove each.
+
+    A message that is gone, or hidden by another command, is left out.
+
+    Parameters
+    ----------
+    act : callable
+        What is done with an event before it is removed; if that fails, it stays.
+    """
     queue, remaining = queue_url or aws.stack.parked_events_queue_url, set(ids)
     with closing(parked_events(aws, queue)) as events:
         while remaining and (event := next(events, None)):
             if event.id in remaining:
-                # So that it has all attempts again.
-                text = json.dumps(without_history(event.body["event"]))
-                with suppress(states.exceptions.ExecutionAlreadyExists):
-                    start(states, aws.stack.state_machine_arn, text, name=f"redrive-{event.id}")
-                sqs.delete_message(QueueUrl=queue, ReceiptHandle=event.receipt)
+                act(event)
+                aws.client("sqs").delete_message(QueueUrl=queue, ReceiptHandle=event.receipt)
                 remaining.remove(event.id)
                 yield event
+
+
+def redrive(aws: Connection, ids: set[str], queue_url: str | None = None) -> Generator[ParkedEvent]:
+    """Start parked events again, or those of another queue, and remove each once it has started.
+
+    If this is interrupted after an event has started, the next redrive starts the event again. The
+    execution is named after the message: where names are unique, as on the local AWS, the second
+    start is refused. Express on AWS lets names repeat: there the second execution ends as a
+    duplicate or, if the event fails again, parks it twice. Either way nothing is lost and nothing
+    is processed twice.
+    """
+    states = aws.client("stepfunctions")
+
+    def begin(event: ParkedEvent) -> None:
+        text = json.dumps(without_history(event.body["event"]))  # so that it has all attempts again
+        with suppress(states.exceptions.ExecutionAlreadyExists):
+            start(states, aws.stack.state_machine_arn, text, name=f"redrive-{event.id}")
+
+    return take(aws, ids, queue_url, begin)
 
 
 def _undelivered(body: Any, reason: dict[str, str]) -> Any:

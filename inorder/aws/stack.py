@@ -10,18 +10,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import NoRegionError
+from botocore.exceptions import ClientError, NoRegionError
 from botocore.session import get_session
 
 from inorder import PROJECT
 from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.errors import Failure
+from inorder.model import policies
 
 if TYPE_CHECKING:
     from inorder.local_aws import LocalAws  # which needs an extra
@@ -45,6 +47,15 @@ class Stack:
     parameters: Mapping[str, str]
     undelivered_events_queue_url: str = ""
     created: datetime | None = None
+
+    @property
+    def state_machine_arns(self) -> list[str]:
+        """The ARNs of all policies' state machines, the present one first."""
+        begins = self.state_machine_arn.removesuffix(self.parameters.get("Policy", ""))
+        if begins == self.state_machine_arn:
+            return [begins]
+        others = (f"{begins}{each}" for each in policies.names())
+        return list(dict.fromkeys([self.state_machine_arn, *others]))
 
     def left_out(self, key: str) -> str:
         """Tell why the rule starts no execution for a key; "" if it does."""
@@ -192,6 +203,16 @@ class Connection:
     def client(self, service: str) -> Any:
         """Give a boto3 client, the same one each time; a Failure if the endpoint is not a URL."""
         return self._client(service, service, Config())
+
+    def head(self, bucket: str, key: str) -> Any:
+        """Read what S3 says about an object; None if there is none."""
+        s3 = self.client("s3")
+        try:
+            return s3.head_object(Bucket=bucket, Key=key)
+        except ClientError as error:
+            if error.response["ResponseMetadata"]["HTTPStatusCode"] != HTTPStatus.NOT_FOUND:
+                raise
+        return None
 
     @property
     def lists(self) -> Any:

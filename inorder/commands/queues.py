@@ -1,7 +1,7 @@
 """The commands about events that are parked or retried, and about keys that are stuck."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import click
@@ -10,7 +10,7 @@ from inorder.aws import parked, retrying
 from inorder.aws.parked import ParkedEvent
 from inorder.aws.stack import Connection
 from inorder.commands.terminal import deployed, print_entry, printable, say
-from inorder.story.parts import clock, counted, span
+from inorder.wording import clock, counted, span
 from inorder_fence import stuck
 from inorder_fence.records import s3_object
 
@@ -27,9 +27,20 @@ SENT = {
 @click.command("parked")
 @deployed
 @as_lines
-def list_parked(stack_name: str, as_json: bool) -> None:
-    """List the parked events, with their reasons."""
-    _show(list(parked.parked_events(Connection(stack_name))), as_json, NOTHING_PARKED)
+@click.option("--remove-overtaken", is_flag=True, help="Remove those that can change nothing now.")
+def list_parked(stack_name: str, as_json: bool, remove_overtaken: bool) -> None:
+    """List the parked events, with their reasons, and what helps.
+
+    An event is overtaken if a newer event of its key is recorded, if it has been processed since,
+    or if its object has been replaced or deleted.
+    """
+    aws = Connection(stack_name)
+    events = list(parked.parked_events(aws))
+    overtaken = parked.overtaken(aws, events)
+    _show(events, as_json, NOTHING_PARKED, overtaken)
+    if remove_overtaken:
+        for event in parked.take(aws, {*overtaken}):
+            say(f"Removed: {event.id[:8]} {event.subject}")
 
 
 @click.command("undelivered")
@@ -119,14 +130,24 @@ def list_stuck(stack_name: str, redrive: bool) -> None:
         click.echo(f"{SENT[outcome]}: {printable(key.id)}")
 
 
-def _show(events: Sequence[ParkedEvent], as_json: bool, none: str) -> None:
+def _show(
+    events: Sequence[ParkedEvent],
+    as_json: bool,
+    none: str,
+    overtaken: Mapping[str, str] | None = None,
+) -> None:
+    """List events and, of parked ones, what helps or what has overtaken them."""
     for event in sorted(events, key=lambda event: event.parked_at):
+        why = (overtaken or {}).get(event.id, "")
         if as_json:
             described = {"id": event.id, "parked_at": event.parked_at.isoformat(), **event.body}
-            click.echo(json.dumps(described))
+            click.echo(json.dumps(described | ({"overtaken": why} if why else {})))
         else:
             line = f"event {event.sequencer or '(unknown)'}, since {clock(event.parked_at)}"
-            print_entry(f"{event.id[:8]}  {event.subject}", line, event.reason[:REASON_CHARACTERS])
+            remedy = f"{why}: {parked.REMOVES}" if why else event.remedy
+            helps = [] if overtaken is None else [remedy]
+            reason = event.reason[:REASON_CHARACTERS]
+            print_entry(f"{event.id[:8]}  {event.subject}", line, reason, *helps)
     if not events and not as_json:
         say(none)
 

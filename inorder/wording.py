@@ -1,0 +1,23 @@
+"""How times, durations and numbers of things are written for people; the only place of plurals."""
+
+from datetime import UTC, datetime
+
+
+def clock(at: datetime | None) -> str:
+    """Write a time for a sentence."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if at else "a time that is not known"
+
+
+def counted(number: int, noun: str) -> str:
+    """Write a number of things for a sentence."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def span(seconds: float) -> str:
+    """Write a duration for a sentence."""
+    if seconds < 10:  # noqa: PLR2004
+        return f"{seconds:.1f} s"
+    if seconds < 180:  # noqa: PLR2004
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.0f} hours"  # noqa: PLR2004
