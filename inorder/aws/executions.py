@@ -1,10 +1,12 @@
 """State machines and their executions, on AWS or on a local engine."""
 
+import heapq
 import json
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -12,6 +14,7 @@ from uuid import uuid4
 from inorder.errors import Failure
 from inorder.model.execution import ANY, BEGINNING, LIFE, Entry, Execution, Filter, execution_of
 from inorder.model.outcomes import RETRYING
+from inorder.wording import counted
 from inorder_fence.records import s3_object
 
 SECONDS = 60  # for which a caller waits who names no time
@@ -120,8 +123,8 @@ class StateMachine(ABC):
         except TimeoutError:
             running = sorted(each.subject for each in found if each.status == "RUNNING")
             raise TimeoutError(
-                f"Waited {seconds:.0f} s: {len(delivered())} of {expected()} executions have"
-                f" started, and {len(running)} of these have not ended{some_of(running)}."
+                f"Waited {seconds:.0f} s: of {counted(expected(), 'execution')}"
+                f" {len(delivered())} started, and {len(running)} did not end{some_of(running)}."
             ) from None
         return found
 
@@ -140,10 +143,16 @@ class LocalStateMachine(StateMachine):
     """A state machine on moto, ministack or Step Functions Local.
 
     Unlike AWS, these list, describe and stop Express executions, and keep their history.
+
+    Parameters
+    ----------
+    others : sequence of str
+        The ARNs of state machines that may exist beside it, whose executions are listed as well.
     """
 
-    def __init__(self, client: Any, arn: str) -> None:
+    def __init__(self, client: Any, arn: str, others: Sequence[str] = ()) -> None:
         super().__init__(client, arn)
+        self._others = others
         self._running: dict[str, Execution] = {}
         self._summaries: dict[str, Execution] = {}
 
@@ -204,13 +213,18 @@ class LocalStateMachine(StateMachine):
 
         Executions that had ended before `since` may be left out.
         """
-        pages = self.client.get_paginator("list_executions").paginate(stateMachineArn=self.arn)
-        for page in pages:
-            for each in page["executions"]:
-                yield each["executionArn"], each["status"], each["startDate"].astimezone(UTC)
-            times = [each.get("stopDate") or each["startDate"] for each in page["executions"]]
-            if since and times and max(times) < since:
-                return
+        lists = (self._pages(arn, since) for arn in (self.arn, *self._others))
+        for each in heapq.merge(*lists, key=_changed_at, reverse=True):
+            yield each["executionArn"], each["status"], each["startDate"].astimezone(UTC)
+
+    def _pages(self, state_machine: str, since: datetime | None) -> Iterator[dict[str, Any]]:
+        listing = self.client.get_paginator("list_executions")
+        with suppress(self.client.exceptions.StateMachineDoesNotExist):
+            for page in listing.paginate(stateMachineArn=state_machine):
+                yield from page["executions"]
+                times = map(_changed_at, page["executions"])
+                if since and max(times, default=since) < since:
+                    return
 
     def _summary(self, arn: str) -> Execution:
         if arn not in self._summaries:
@@ -234,6 +248,11 @@ class LocalStateMachine(StateMachine):
             started=described["startDate"].astimezone(UTC),
             stopped=at.astimezone(UTC) if (at := described.get("stopDate")) else None,
         )
+
+
+def _changed_at(listed: Mapping[str, Any]) -> datetime:
+    at: datetime = listed.get("stopDate") or listed["startDate"]
+    return at
 
 
 def start(client: Any, state_machine: str, event: str, name: str | None = None) -> str:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import partial
-from http import HTTPStatus
 from typing import Any, TypeVar
 from unicodedata import normalize
 
@@ -35,10 +34,10 @@ LISTED_KEYS = 1000  # at a time, to find keys like one that is not there
 
 
 def machine_of(aws: Connection, since: datetime | None = None) -> StateMachine:
-    """Give the state machine of a stack, whatever its log lacks."""
+    """Give the state machine of a stack, with what those of other policies have executed."""
     clients = aws.client("stepfunctions"), aws.client("logs")
     stack = aws.stack
-    return state_machine(*clients, stack.state_machine_arn, since, stack.function_log_group)
+    return state_machine(*clients, stack.state_machine_arns, since, stack.function_log_group)
 
 
 @dataclass
@@ -85,7 +84,6 @@ class Gathering:
             self.unread,
             self.since if is_older else None,
             (policy.deletions if policy else True) and handles_deletions,
-            self._has_records,
             isinstance(self.machine, AwsStateMachine),
             self.version_id,
             bool(stack.parameters.get("WorkFunctionArn")),
@@ -148,7 +146,7 @@ class Gathering:
         return spellings[0]
 
     def _is_object(self, key: str) -> bool:
-        return bool(self._head(self.aws.stack.input_bucket, key))
+        return bool(self.aws.head(self.aws.stack.input_bucket, key))
 
     def _has_record(self, key: str) -> bool:
         named = object_key(self.aws.stack.input_bucket, key)
@@ -168,10 +166,11 @@ class Gathering:
         return []
 
     def _source(self) -> Iterable[Source]:
-        if found := self._head(self.aws.stack.input_bucket, self.key):
+        if found := self.aws.head(self.aws.stack.input_bucket, self.key):
             version_id = named_version(found.get("VersionId"))
             is_folder = self.key.endswith("/") and not found["ContentLength"]
-            yield Source(found["ETag"].strip('"'), version_id, _modified(found), is_folder)
+            modified = found["LastModified"].astimezone(UTC)
+            yield Source(found["ETag"].strip('"'), version_id, modified, is_folder)
 
     def _outputs(self) -> Iterable[Output]:
         key, bucket = output_key(self.key), self.aws.stack.output_bucket
@@ -183,22 +182,8 @@ class Gathering:
             pages = listing.paginate(Bucket=bucket, Prefix=f"{key}/", Delimiter="/")
             keys = [each["Key"] for page in pages for each in page.get("Contents", [])]
         for each in keys:
-            if found := self._head(bucket, each):
-                made_for = found["Metadata"]
-                version_id = named_version(made_for.get("source-version-id"))
-                etag, sequencer = made_for.get("source-etag"), made_for.get("sequencer")
-                of_bucket = made_for.get("source-bucket")
-                yield Output(each, sequencer, etag, version_id, _modified(found), of_bucket)
-
-    def _head(self, bucket: str, key: str) -> Any:
-        """Read what S3 says about an object; None if there is none."""
-        s3 = self.aws.client("s3")
-        try:
-            return s3.head_object(Bucket=bucket, Key=key)
-        except ClientError as error:
-            if error.response["ResponseMetadata"]["HTTPStatusCode"] != HTTPStatus.NOT_FOUND:
-                raise
-        return None
+            if found := self.aws.head(bucket, each):
+                yield Output(each, found["Metadata"])
 
     def _queued(
         self, executions: Iterable[Execution], records: Iterable[dict[str, Any]]
@@ -225,12 +210,18 @@ class Gathering:
         events = self.parked_events
         if events is None:
             events = list(parked.parked_events(self.aws))
-        for each in events:
-            event = each.body.get("event")
+        own = [each for each in events if s3_object(each.body.get("event")).get("key") == self.key]
+        overtaken = parked.overtaken(self.aws, own)
+        for each in own:
+            event, why = each.body["event"], overtaken.get(each.id, "")
             described = s3_object(event)
-            if described.get("key") == self.key:
-                named = (described.get("version-id"), described["sequencer"])
-                yield Queued("parked", each.id, *named, each.parked_at, each.reason, event=event)
+            yield Queued(
+                *("parked", each.id, described.get("version-id"), described["sequencer"]),
+                *(each.parked_at, each.reason),
+                event=event,
+                remedy=f"{why}: {parked.REMOVES}" if why else each.remedy,
+                is_overtaken=bool(why),
+            )
 
 
 def _spellings(given: str, stack: Stack) -> list[str]:
@@ -251,8 +242,3 @@ def _spellings(given: str, stack: Stack) -> list[str]:
 
 def _folded(key: str) -> str:
     return normalize("NFC", key).casefold()
-
-
-def _modified(found: Any) -> datetime:
-    at: datetime = found["LastModified"]
-    return at.astimezone(UTC)

@@ -13,7 +13,7 @@ import heapq
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
@@ -333,13 +333,23 @@ def log_group(described: Mapping[str, Any]) -> str:
 
 
 def state_machine(
-    states: Any, logs: Any, arn: str, since: datetime | None = None, function_log_group: str = ""
+    states: Any,
+    logs: Any,
+    arns: Sequence[str],
+    since: datetime | None = None,
+    function_log_group: str = "",
 ) -> StateMachine:
     """Give a state machine on AWS or on a local engine, whose executions can be read.
 
     AWS refuses to list Express executions, where local engines list them:
     https://docs.aws.amazon.com/step-functions/latest/apireference/API_ListExecutions.html
+
+    Parameters
+    ----------
+    arns : sequence of str
+        Of the state machine, and of others that may exist beside it. On AWS they share its log.
     """
+    arn, *others = arns
     described = states.describe_state_machine(stateMachineArn=arn)
     try:
         states.list_executions(stateMachineArn=arn, maxResults=1)
@@ -347,4 +357,4 @@ def state_machine(
         level = described.get("loggingConfiguration", {}).get("level", "OFF")
         group = log_group(described) if level != "OFF" else ""
         return AwsStateMachine(states, arn, logs, group, since, level, function_log_group)
-    return LocalStateMachine(states, arn)
+    return LocalStateMachine(states, arn, others)

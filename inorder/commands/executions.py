@@ -23,7 +23,7 @@ from inorder.errors import Failure
 from inorder.model import policies
 from inorder.model.execution import LIFE, STATUSES, Execution, Filter, described, to_json
 from inorder.story import tell
-from inorder.story.parts import clock, counted, span
+from inorder.wording import clock, counted, span
 from inorder_fence.records import s3_object
 
 Command = Callable[..., Any]

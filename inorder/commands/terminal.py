@@ -25,7 +25,7 @@ from rich.text import Text
 
 from inorder import commands
 from inorder.model.execution import Step
-from inorder.story.parts import span
+from inorder.wording import span
 
 UNLIMITED = 10_000  # characters, where the output is no terminal
 LOCALLY = 'For the local AWS: eval "$(make -s up)"'

@@ -105,6 +105,12 @@ class Execution:
         return self.arn.rpartition(":")[2]
 
     @property
+    def policy(self) -> str:
+        """The policy whose state machine ran it; "" if template.yaml has not named that."""
+        machine = [*self.arn.split(":"), *[""] * 7][6]
+        return machine.rpartition("_")[2] if "_" in machine else ""
+
+    @property
     def is_started_by_holder(self) -> bool:
         """Whether another execution has started it, when that released the key (latest-wins)."""
         return f":{STARTED_NAME}" in self.arn

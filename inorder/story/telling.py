@@ -1,96 +1,70 @@
-"""The story of an object: its executions, its locks, and what is still to come."""
+"""The story of an object: its executions, its events, and what is still to come."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from inorder.model.execution import LIFE, Execution
-from inorder.story.causes import cause_of
-from inorder.story.events import events_of
+from inorder.story.executions import tell_execution
 from inorder.story.judging import judge
-from inorder.story.parts import Facts, Lock, Pending, Story, ToldExecution, clock, counted
-from inorder.story.reading import HAND_OVERS, Known, parsed, time_of
-from inorder.story.sentences import said_locked, said_queued, said_recorded, said_stuck, told
+from inorder.story.known import Known, parsed, time_of
+from inorder.story.parts import Event, Facts, Judgement, Story, order
+from inorder.story.pending import tell_pending
+from inorder.wording import clock, counted
 from inorder_fence.records import s3_object
-from inorder_fence.stuck import DEAD_AFTER
 
 
 def tell(facts: Facts) -> Story:
     """Tell the story of an object."""
     known = Known(facts)
-    deliveries = tuple(_told(known, each) for each in known.executions)
-    events = events_of(known, {each.execution: each.outcome for each in deliveries})
-    return Story(
-        facts.bucket,
-        facts.key,
-        facts.policy,
-        events,
-        deliveries,
-        tuple(_lock(known, record) for record in facts.records if "lock_token" in record),
-        tuple(_pending(known)),
+    story = Story(
+        *(facts.bucket, facts.key, facts.policy, _events(known)),
+        tuple(tell_execution(known, each) for each in known.executions),
+        tuple(tell_pending(known)),
         facts.outputs,
-        judge(facts, events),
+        Judgement("unknown", ""),
         tuple(_unknown(known)),
     )
+    return replace(story, verdict=judge(known, story))
 
 
-def _told(known: Known, execution: Execution) -> ToldExecution:
-    outcome = known.outcome(execution)
-    cause = cause_of(known, execution, outcome)
-    return ToldExecution(
-        execution.arn,
-        execution.id,
-        execution.sequencer,
-        execution.version_id,
-        execution.is_deletion,
-        execution.started,
-        outcome,
-        cause,
-        told(known.facts, execution, outcome, cause),
-    )
+def _events(known: Known) -> tuple[Event, ...]:
+    """List the events of which records, queues and executions tell, oldest first."""
+    events: dict[tuple[str | None, str], Event] = {}
+    # The event itself may be missing in a source; then another source may have it.
+    for each in sorted(_sources(known), key=lambda each: each.is_deletion is None):
+        is_told = each.is_deletion is None and each.sequencer in {name for _, name in events}
+        if each.sequencer and known.is_wanted(each.version_id) and not is_told:
+            events.setdefault((each.version_id, each.sequencer), each)
+    return tuple(sorted(events.values(), key=_by_age))
 
 
-def _lock(known: Known, record: Mapping[str, Any]) -> Lock:
-    arn = str(record.get("execution", ""))
-    sequencer, since = known.held(arn, record)
-    age = (known.facts.now - since) if since else None
-    waiting = tuple(
-        each.arn
-        for each in known.executions
-        if each.record_id == record["id"] and known.outcome(each) == "Waiting"
-    )
-    holder = known.by_arn.get(arn)
-    death = ""
-    if holder and holder.status != "RUNNING":
-        death = f"ended as {holder.ended_as}"
-    elif record.get(HAND_OVERS):
-        death = "has died"
-    elif age and age > LIFE:
-        death = "cannot be alive"
-    lock = Lock(arn, sequencer, since, bool(death), waiting)
-    return replace(lock, text=said_locked(lock, age, death))
-
-
-def _pending(known: Known) -> Iterable[Pending]:
-    queued = {each.sequencer for each in known.queued}
+def _sources(known: Known) -> Iterator[Event]:
+    for run in known.executions:
+        yield _event(run.event, run.sequencer, run.version_id, run.seen)
     for each in known.queued:
-        yield Pending(each.queue, each.sequencer, each.id, said_queued(each))
+        yield _event(each.event, each.sequencer, each.version_id, None)
     for record in known.facts.records:
-        since = time_of(record.get("in_progress_since"))
-        described = s3_object(parsed(record.get("event")))
-        sequencer = described.get("sequencer") or record.get("sequencer")
-        if since is None or sequencer in queued:
-            continue
-        hand_overs = int(record.get(HAND_OVERS, 0))
-        if hand_overs or known.facts.now - since > DEAD_AFTER:
-            text = said_stuck(sequencer, since, hand_overs)
-            yield Pending("stuck", sequencer, str(record["id"]), text)
-        elif known.waits(record):
-            text = said_recorded(sequencer, since)
-            yield Pending("waiting", sequencer, str(record["id"]), text)
+        yield _event(parsed(record.get("event")), record.get("sequencer"), None, None)
 
 
-def _unknown(known: Known) -> Iterable[str]:
+def _event(event: Any, sequencer: Any, version_id: Any, seen: Any) -> Event:
+    """Give what a source says about an event."""
+    is_deletion, at, etag = None, seen, None
+    if described := s3_object(event):
+        is_deletion = event.get("detail-type") == "Object Deleted"
+        at, etag = time_of(event.get("time")) or seen, described.get("etag")
+        sequencer, version_id = described["sequencer"], described.get("version-id")
+    version_id = version_id if isinstance(version_id, str) else None
+    return Event(str(sequencer) if sequencer else None, version_id, is_deletion, etag, at)
+
+
+def _by_age(event: Event) -> tuple[float, Any]:
+    """Order events: by sequencer within a version, and versions by time."""
+    at = event.at.timestamp() if event.version_id and event.at else 0
+    return at, order(event.sequencer)
+
+
+def _unknown(known: Known) -> Iterator[str]:
     yield from dict.fromkeys((known.facts.unread or {}).values())
     if lost := [each.id for each in known.executions if each.missing]:
         yield (

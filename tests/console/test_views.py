@@ -195,10 +195,28 @@ def test_the_timeline_shows_who_waited_and_why_an_event_was_superseded(
     assert work["x"] + work["width"] <= lock["x"] + lock["width"] + 1
     superseded = lanes.filter(has_text="Superseded")
     expect(superseded).to_contain_text("by event 3")
-    expect(superseded).to_have_accessible_name(re.compile("The newer event .* decides the output"))
+    expect(superseded).to_have_accessible_name(
+        re.compile("The newer event .* had been recorded at")
+    )
     expect(page.locator("g.outputs .current")).to_have_text("event 3 · current")
     expect(page.locator(".verdict")).to_contain_text("The output is right.")
-    expect(page.get_by_role("listitem").filter(has_text="decides the output")).to_be_visible()
+    expect(page.get_by_role("listitem").filter(has_text="had been recorded at")).to_be_visible()
+
+
+def test_a_parked_event_is_shown_with_what_helps(console: Console, opening: Opening) -> None:
+    key = "parked/replaced.png"
+    console.workflow.upload(key, b"no image")
+    console.workflow.of_key(key, 1)
+    page = settled(opening(console.view("key", key)))
+    verdict = page.locator(".verdict")
+    expect(verdict).to_contain_text("Its event is parked: a person must decide.")
+    expect(verdict).to_contain_text("Replace the object")
+    expect(page.locator("main")).not_to_contain_text("inorder redrive")
+    console.workflow.upload(key, picture(RED))
+    console.workflow.of_key(key, 2)
+    page.get_by_role("button", name="Read again").click()
+    expect(verdict).to_contain_text("The output is right.")
+    expect(page.get_by_role("listitem").filter(has_text="has overtaken it")).to_be_visible()
 
 
 def test_a_key_full_of_markup_and_right_to_left_text_is_only_text(

@@ -3,8 +3,10 @@
 import sys
 
 from inorder.aws.executions import wait_until
-from inorder.aws.stack import deploy
+from inorder.aws.inspection import machine_of
+from inorder.aws.stack import Connection, deploy
 from inorder.local_aws import LocalAws
+from inorder.model.execution import Filter
 from inorder.new_policy import longest_stack_name
 from tests.conftest import picture
 from tests.stack.conftest import (
@@ -87,6 +89,8 @@ def test_what_runs_waits_or_is_parked_survives_a_change_of_the_policy_and_back(
     kept_ones = ("input_bucket", "output_bucket", "key_table")
     for kept in (*kept_ones, "retry_events_queue_url", "parked_events_queue_url"):
         assert getattr(during.stack, kept) == getattr(before.stack, kept)
+    machine = machine_of(Connection("update", local))
+    assert machine.select(Filter(key="finished.png"))  # it ran under the policy before
     assert before.of_key("running.png", 1)[0].outcome == "Processed"
     assert before.colour("running.png") == CYAN
     # On a busy machine the event may come back before the change: either policy may take it.

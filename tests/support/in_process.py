@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
+from uuid import uuid4
 
 import boto3
 import pytest
@@ -75,7 +76,7 @@ class InProcess:
     wait_scale = 1.0  # of waits and of delays between attempts
 
     def __init__(self, policy: str, app: ModuleType) -> None:
-        self.policy, self.app = policy, app
+        self.policy, self.app, self.name = policy, app, f"inorder-{uuid4()}"
         self.sleep: Callable[[float], None] = time.sleep
         # moto runs functions in Docker only; so its calls to Lambda are answered here.
         assert boto3.DEFAULT_SESSION
@@ -116,7 +117,8 @@ class InProcess:
             if isinstance(state.get("TimeoutSeconds"), int):
                 state["TimeoutSeconds"] *= self.timeout_scale
         client = boto3.client("stepfunctions")
-        made = state_machines.create_local(client, json.dumps(definition))
+        name = f"{self.name}_{policy}"  # as in template.yaml
+        made = state_machines.create_local(client, json.dumps(definition), name=name)
         return MotoStateMachine(client, made.arn)
 
     def _make_queue(self, name: str) -> str:

@@ -1,5 +1,6 @@
 """What is read about an object, and its story, under each policy in this process."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -8,17 +9,22 @@ from typing import Any
 import boto3
 import pytest
 from botocore.exceptions import ClientError
+from click.testing import CliRunner
 
 from inorder.aws import parked, retrying
-from inorder.aws.inspection import Gathering
+from inorder.aws.inspection import Gathering, machine_of
+from inorder.aws.parked import REPLACE, ParkedEvent
 from inorder.aws.retrying import RetryingEvent
 from inorder.aws.stack import Connection, Stack
+from inorder.commands import queues
+from inorder.commands.main import main
 from inorder.errors import Failure
 from inorder.story import Story, tell
 from tests.conftest import picture
 from tests.support.in_process import INPUT, OUTPUT, TABLE, InProcess
 
 RED, GREEN = picture((255, 0, 0)), picture((0, 255, 0))
+WIDE = {"COLUMNS": "1000"}
 REFUSAL = ClientError({"Error": {"Code": "AccessDenied", "Message": "not allowed"}}, "Any")
 
 
@@ -86,6 +92,109 @@ def test_a_rejected_object_is_parked_and_what_cannot_be_read_is_named(aws: InPro
     parts = [each.partition(" could")[0] for each in told.unknown]
     assert parts == ["The object", "The output", "The parked events"]
     assert told.verdict.state == "unknown"
+
+
+def test_what_ran_before_a_change_of_the_policy_is_told(aws: InProcess) -> None:
+    aws.machine("every-version").run(aws.upload("x.png", RED))
+    here = connection(aws)
+    machine = machine_of(here)
+    assert [each.key for each in machine.select()] == ["x.png"]
+    told = tell(Gathering(here, machine, "x.png").facts())
+    assert "(under every-version): Processed." in told.deliveries[0].text
+    assert told.verdict.state == "wrong"
+    assert "under every-version, before the policy was changed" in told.verdict.text
+    assert "`inorder audit --prefix x.png --repair` mends it." in told.verdict.text
+
+
+def parked_of(event: Any, **reason: Any) -> ParkedEvent:
+    body = {"object_key": "input/x.png", "event": event, "reason": reason}
+    return ParkedEvent("0123456789", "", datetime.now(UTC), body)
+
+
+@pytest.mark.parametrize(
+    ("reason", "helps"),
+    [
+        ({"Error": "InvalidImage", "rejected": True}, REPLACE),
+        ({"Error": "OwnRejection", "rejected": True}, REPLACE),
+        ({"Error": "UnknownResult", "rejected": True}, "`inorder redrive 01234567`"),
+        ({"Error": "SourceUnreadable", "rejected": True}, "`inorder redrive 01234567`"),
+        ({"Error": "States.Timeout"}, "`inorder redrive 01234567`"),
+    ],
+)
+def test_a_redrive_is_named_only_where_it_can_help(reason: dict[str, Any], helps: str) -> None:
+    assert helps in parked_of({}, **reason).remedy
+    nothing = replace(parked_of({}), body={"reason": reason}).remedy
+    assert nothing == "Correct what sends it: a redrive would be parked again."
+
+
+def test_an_event_is_overtaken_if_a_redrive_changes_nothing(aws: InProcess) -> None:
+    here, event = connection(aws), aws.upload("x.png", b"no image")
+
+    def why() -> str:
+        return parked.overtaken(here, [parked_of(event)]).get("0123456789", "")
+
+    aws.run(event)
+    assert why() == ""
+    newer = aws.upload("x.png", RED)
+    assert why() == "Its object has been replaced or deleted since"
+    aws.run(newer)
+    sequencer = newer["detail"]["object"]["sequencer"]
+    assert why() == f"The newer event {sequencer} has overtaken it"
+    here.refused = {"s3", "dynamodb"}
+    assert why() == ""
+    here.refused.clear()
+    event = newer
+    assert why() == "It has been processed since"
+    for other in ({}, {"detail": {"object": {"sequencer": 1}}}, None):
+        assert parked.overtaken(here, [parked_of(other)]) == {}
+
+
+def test_a_version_that_is_not_current_is_overtaken(aws: InProcess) -> None:
+    aws.keep_versions()
+    event = aws.upload("x.png", b"no image")
+    aws.upload("x.png", RED)
+    [name] = parked.overtaken(connection(aws), [parked_of(event)])
+    assert name
+    # Under every-version, an older version has an output of its own.
+    assert not parked.overtaken(connection(aws, Policy="every-version"), [parked_of(event)])
+
+
+def test_why_tells_that_a_parked_event_was_overtaken(aws: InProcess) -> None:
+    aws.run(aws.upload("x.png", b"no image"))
+    aws.park()
+    told = story(aws)
+    assert REPLACE in told.verdict.text
+    aws.run(aws.upload("x.png", RED))
+    told = story(aws)
+    assert (told.verdict.state, [each.kind for each in told.pending]) == ("right", ["overtaken"])
+    assert "`inorder parked --remove-overtaken` removes its message." in told.pending[0].text
+
+
+def test_one_command_removes_what_was_overtaken(
+    aws: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in ("x.png", "y.png"):
+        aws.run(aws.upload(key, b"no image"))
+        aws.park()
+    aws.run(aws.upload("x.png", RED))
+    monkeypatch.setattr(queues, "Connection", lambda _: connection(aws))
+
+    def run(*arguments: str) -> tuple[str, str]:
+        result = CliRunner(mix_stderr=False, env=WIDE).invoke(main, ["parked", *arguments])
+        assert result.exit_code == 0, result.output
+        return result.stdout, result.stderr
+
+    shown, _ = run()
+    assert "has overtaken it: `inorder parked --remove-overtaken` removes its message." in shown
+    assert REPLACE in shown
+    lines = [json.loads(each) for each in run("--json")[0].splitlines()]
+    assert [("overtaken" in each, each["object_key"]) for each in lines] == [
+        (True, "input/x.png"),
+        (False, "input/y.png"),
+    ]
+    _, said = run("--remove-overtaken")
+    assert (said.count("Removed: "), "input/x.png" in said) == (1, True)
+    assert [each["object_key"] for each in aws.parked()] == ["input/y.png"]
 
 
 @pytest.mark.policy("every-version")

@@ -333,6 +333,6 @@ def test_a_log_says_what_it_lacks(logs: Logs, level: str | None, said: str) -> N
     states.exceptions.StateMachineTypeNotSupported = KeyError
     states.list_executions.side_effect = KeyError
     logs.write("n:1", whole())
-    found = state_machine(states, logs, "arn")
+    found = state_machine(states, logs, ["arn"])
     assert said in " ".join(found.unknown)
     assert (len(found.unknown), len(found.select())) == (1 if said else 0, 1 if level else 0)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from inorder.model.execution import ANSWERED, Entry, Execution, Step, execution_of
-from inorder.story import tell
-from inorder.story.parts import Facts, Output, Queued, Source
+from inorder.story import Story, tell
+from inorder.story.parts import Cause, Facts, Output, Queued, Source
 from tests.support.events import created, deleted
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC)
@@ -50,13 +50,19 @@ def claimed(end: float) -> Step:
     return Step("Claim Key", "Task", {}, {}, at(end - 0.1), at(end))
 
 
-READ = Step("Key State?", "Choice", {"record": {"Item": {"sequencer": {"S": B}}}}, {})
-WORKED = Step("Outcome?", "Choice", {"inversion": {"Payload": {"outcome": "Superseded"}}}, {})
 WAITS = Step("Wait For Lock", "Wait", {}, None, at(1))
 
 
+def read(done: Execution, **item: str) -> Execution:
+    """Let the last state of an execution say what it has read."""
+    plain = {"answer": "Superseded"}  # of the function
+    told = {name: {"S": each} for name, each in item.items()} or plain
+    return replace(done, output={"outcome": done.outcome, "read": told})
+
+
 def made_of(sequencer: str, etag: str = "e", version: str | None = None) -> Output:
-    return Output("out-x.png", sequencer, etag, version, NOW)
+    metadata = {"sequencer": sequencer, "source-etag": etag}
+    return Output("out-x.png", metadata | ({"source-version-id": version} if version else {}))
 
 
 def facts(*executions: Execution, **changes: Any) -> Facts:
@@ -83,77 +89,108 @@ def record(sequencer: str, status: str = "DONE", **more: Any) -> dict[str, Any]:
     return {"id": "input/x.png", "event": body, "sequencer": sequencer, "status": status, **more}
 
 
+def ids(story: Story) -> list[str]:
+    return [each.execution.rpartition(":")[2] for each in story.deliveries]
+
+
 def test_executions_are_told_in_the_order_in_which_they_started() -> None:
     late = execution("late", event(A), "Superseded", 5, 6)
     early = execution("early", event(B), "Processed", 1, 2)
     story = tell(facts(late, early, outputs=(made_of(B),)))
-    assert [each.id for each in story.deliveries] == ["early", "late"]
+    assert ids(story) == ["early", "late"]
     assert [each.sequencer for each in story.events] == [A, B]
     one, two = (execution(each, event(A, version_id=each)) for each in ("v1", "v2"))
-    asked = facts(one, two, version_id="v2")
-    assert [each.id for each in tell(asked).deliveries] == ["v2"]
+    assert ids(tell(facts(one, two, version_id="v2"))) == ["v2"]
 
 
 FIRST_WINS = {"keeps": "first", "policy": "first-wins"}
 EACH = {"keeps": "each", "policy": "every-version"}
-UNORDERED = {"keeps": "last", "has_table": False}
+UNORDERED = {"keeps": "last"}
 OUTPUT, OLD_OUTPUT = {"outputs": (made_of(A),)}, {"outputs": (made_of(A, "old"),)}
 LOG_OFF = {"executions": "The log has the level OFF: it has no executions."}
 LOG_ERROR = {"executions": "The log has the level ERROR."}
-IS_FOLDER = execution(
-    "it", created("f/", sequencer=A, etag="e", size=0), "Superseded", steps=(WORKED,)
-)
+IS_FOLDER = read(execution("it", created("f/", sequencer=A, etag="e", size=0), "Superseded"))
 FOLDER = Source("e", None, at(0), is_folder=True)
 FIRST = execution("first", event(A), "Processed", 0, 1)
-AGAIN = execution("it", event(A), "Duplicate", 2, 3)
-OF_VERSION = execution("other", event(A, version_id="v"), "Retrying")
+AGAIN = read(execution("it", event(A), "Duplicate", 2, 3), sequencer=A, status="DONE")
 OTHER_FIRST = execution("other", event(B), "Processed", 0.5, 1)
-WAITER = execution("it", event(A), "Superseded", 1, 4, steps=(READ,))
-LATE = execution("it", event(A), "Superseded", 5, 6, steps=(WORKED,))
+AFTER_OTHER = read(execution("it", event(A), "Duplicate", 2, 3), sequencer=B, status="DONE")
+WAITER = read(execution("it", event(A), "Superseded", 1, 4), sequencer=B)
+LATE = read(execution("it", event(A), "Superseded", 5, 6))
 NEWEST = execution("newest", event(B), "Processed", 2, 5, steps=(claimed(3),))
 NEWER = execution("newer", event(C), "Processed", 3.5, 9)
 RETRYING = execution("it", event(A), "Retrying")
 RETRY = {"retry": {"attempt": 1, "since": "0", "reasons": ["Fault: why"]}}
 RETRIED = execution("again", event(A) | RETRY, "Processed", 6, 7)
+PARKS = execution("it", event(A), "Parked")
+LOST = Step("Lost", "Fail", {}, None)
 QUEUED = Queued("retrying", "m", None, A, at(1), "Fault", at(300), 1)
 OLD = execution("it", event(A), None, -300, None, steps=(claimed(-299),))
-INVALID = {"detail": {"bucket": {"name": "input"}, "object": {"key": "x.png"}}}
+UNREAD_RETRIES = {"events that are retried": "They could not be read."}
 
 
 @pytest.mark.parametrize(
-    ("known", "cause"),
+    ("known", "cause", "said"),
     [
-        (facts(WAITER, NEWEST, NEWER), {"sequencer": B, "at": at(3), "execution": NEWEST.arn}),
-        # The function does not tell which event is newer.
-        (facts(LATE, NEWEST), {"sequencer": B, "is_certain": False}),
-        (facts(FIRST, OTHER_FIRST, AGAIN), {"execution": FIRST.arn, "at": at(1)}),
-        (facts(AGAIN, records=(record(A),)), {"sequencer": A, "execution": None}),
-        (facts(AGAIN), {"is_certain": False}),
-        (facts(OTHER_FIRST, AGAIN, **FIRST_WINS), {"execution": OTHER_FIRST.arn}),
-        (facts(RETRYING, queued=(QUEUED,)), {"at": at(300), "reason": "Fault: why"}),
-        (facts(RETRYING, RETRIED), {"execution": RETRIED.arn, "at": at(6)}),
-        (facts(execution("it", event(A), "Parked")), {"reason": "Fault: why"}),
+        (
+            facts(WAITER, NEWEST, NEWER),
+            Cause(B, None, NEWEST.arn, at(3)),
+            "The newer event 0B had been recorded at 2026-11-22 11:56:03 UTC by execution newest.",
+        ),
+        (facts(WAITER, NEWER), Cause(B, None), "The newer event 0B had been recorded."),
+        (facts(FIRST, AGAIN), Cause(A, None, FIRST.arn, at(1)), "event was done at 2026-"),
+        (facts(AGAIN, records=(record(A),)), Cause(A, None), "By its record, this event was done."),
+        (
+            facts(OTHER_FIRST, FIRST, AFTER_OTHER, **FIRST_WINS),
+            Cause(B, None, OTHER_FIRST.arn, at(1)),
+            "event 0B was done at",
+        ),
+        (facts(RETRYING, queued=(QUEUED,)), Cause(A, None, at=at(300)), "Fault: why. It will be"),
+        (facts(RETRYING, RETRIED), Cause(A, None, RETRIED.arn, at(6)), "Fault: why. Execution aga"),
+        (facts(execution("it", event(A), "Parked")), None, "Fault: why."),
+        (facts(replace(PARKS, steps=(LOST,))), None, "Parked. Fault: why."),
+        (facts(replace(PARKS, steps=(claimed(1),))), None, "The policy has no state for this: Fau"),
+        # A newer event has ended; that it was the reason, nothing says.
+        (facts(LATE, NEWEST), None, "The function answered"),
+        (facts(execution("it", event(A), "Superseded"), NEWEST), None, "Nothing that was read"),
+        (facts(RETRYING, unread=UNREAD_RETRIES), None, "nothing says when it will be retried"),
     ],
 )
-def test_an_execution_is_told_with_its_cause(known: Facts, cause: dict[str, Any]) -> None:
-    [found] = [each for each in tell(known).deliveries if each.id == "it"]
-    assert {name: getattr(found.cause, name) for name in cause} == cause
-    assert f"execution it: {found.outcome}." in found.text
+def test_an_execution_is_told_with_what_its_last_state_says(
+    known: Facts, cause: Cause | None, said: str
+) -> None:
+    [told] = [each for each in tell(known).deliveries if each.execution.endswith(":it")]
+    assert told.cause == cause
+    assert f"execution it: {told.outcome}." in told.text
+    assert said in told.text
+    assert "probably" not in " ".join(tell(known).sentences())
+
+
+BEFORE = "arn:aws:states:r:1:express:inorder_every-version:it:x"
+
+
+def test_an_execution_of_another_policy_is_told_as_such() -> None:
+    ran = replace(FIRST, arn=BEFORE)
+    story = tell(facts(ran))
+    assert "execution x (under every-version): Processed." in story.deliveries[0].text
+    assert story.verdict.state == "wrong"
+    assert "Processed under every-version, before the policy was changed." in story.verdict.text
+    assert "(under" not in tell(facts(ran, policy="every-version")).deliveries[0].text
 
 
 @pytest.mark.parametrize(
-    ("known", "outcomes"),
+    ("known", "events"),
     [
-        (facts(FIRST, AGAIN), {A: "Processed"}),
-        (facts(RETRYING, RETRIED), {A: "Processed"}),
-        (facts(OF_VERSION, answered("Processed")), {A: "Processed"}),
-        (facts(execution("bad", INVALID, "Parked")), {}),  # no sequencer
-        (facts(execution("it", event(A), "Own")), {A: "Own"}),
-        (facts(OLD, records=(record(A),), from_log=True), {A: "Processed"}),  # the record knows
+        (facts(FIRST, AGAIN, records=(record(A),), queued=(QUEUED,)), [(A, None)]),
+        (facts(execution("it", event(A, version_id="v")), queued=(QUEUED,)), [(A, "v")]),
+        (facts(records=(record(B),), queued=(QUEUED,)), [(A, None), (B, None)]),
+        (facts(execution("bad", {"detail": {"object": {"key": "x.png"}}}, "Parked")), []),
     ],
 )
-def test_an_event_has_one_outcome_of_all_executions(known: Facts, outcomes: dict[str, str]) -> None:
-    assert [(each.sequencer, each.outcome) for each in tell(known).events] == [*outcomes.items()]
+def test_an_event_of_several_sources_is_one(
+    known: Facts, events: list[tuple[str, str | None]]
+) -> None:
+    assert [(each.sequencer, each.version_id) for each in tell(known).events] == events
 
 
 def held_by(holder: Execution, since: float) -> dict[str, Any]:
@@ -164,56 +201,83 @@ def held_by(holder: Execution, since: float) -> dict[str, Any]:
 HOLDER = execution("holder", event(A), None, 200, None, steps=(claimed(200),))
 NEWEST_B = {"event": json.dumps(event(B)), "sequencer": B}
 WAITS_NOW = execution("waiter", event(B), None, 210, None, steps=(WAITS,))
+B_DONE = execution("b", event(B))
 DIED = replace(execution("died", event(A), None), status="TIMED_OUT")
 
 
-def test_a_lock_tells_its_holder_who_waits_and_whether_it_is_dead() -> None:
+def kinds(story: Story) -> list[str]:
+    return [each.kind for each in story.pending]
+
+
+def test_a_lock_tells_its_holder_and_who_waits() -> None:
     story = tell(facts(HOLDER, WAITS_NOW, records=(held_by(HOLDER, 201),)))
-    [lock] = story.locks
-    assert (lock.execution, lock.sequencer, lock.since) == (HOLDER.arn, A, at(201))
-    assert (lock.is_dead, lock.waiting) == (False, (WAITS_NOW.arn,))
+    [lock] = story.pending
+    assert (lock.kind, lock.sequencer) == ("lock", A)
+    waiter = story.deliveries[1]
     assert [each.outcome for each in story.deliveries] == ["Working", "Waiting"]
+    assert waiter.cause == Cause(A, None, HOLDER.arn, at(201))
+    assert story.verdict.state == "pending"
+    frees = "A sweep frees the lock at 2026-11-22 12:02:01 UTC."
+    story = tell(facts(DIED, records=(held_by(DIED, 1),)))
+    assert f"It ended as TimedOut. {frees}" in story.pending[0].text
     assert story.verdict.state == "pending"
     old = held_by(HOLDER, -600)  # longer than any execution can live
-    for known in (facts(DIED, records=(held_by(DIED, 1),)), facts(records=(old,))):
-        assert [each.is_dead for each in tell(known).locks] == [True]
+    text = tell(facts(records=(old,))).pending[0].text
+    assert "It can no longer run. The next sweep" in text
+    assert "`inorder stuck --redrive`" in text
 
 
-def test_a_newer_event_in_the_record_waits_until_it_is_stuck() -> None:
+def test_a_newer_event_in_the_record_waits_for_the_lock() -> None:
     story = tell(facts(HOLDER, records=(held_by(HOLDER, 100) | NEWEST_B,)))
-    assert [each.kind for each in story.pending] == ["waiting"]
-    assert [each.outcome for each in story.events] == ["Working", "Waiting"]
-    stuck = record(B, "IN_PROGRESS", in_progress_since=at(-900).isoformat())
-    story = tell(facts(records=(stuck,), **OLD_OUTPUT))
-    assert [each.kind for each in story.pending] == ["stuck"]
+    assert [(each.kind, each.sequencer) for each in story.pending] == [("lock", A), ("waiting", B)]
+    assert [each.sequencer for each in story.events] == [A, B]
+
+
+@pytest.mark.parametrize(
+    ("since", "more", "kind", "said"),
+    [
+        (200, {}, "waiting", "If none takes it, a sweep retries it at 2026-11-22 12:05:20 UTC."),
+        (-900, {}, "stuck", "The next sweep, of one each minute, retries it; `inorder stuck"),
+        # A sweep renews the time, so only its count tells that nothing works there.
+        (230, {"hand_overs": 1}, "stuck", "handed it to the retry queue once, last at 2026-11-22"),
+        (230, {"hand_overs": 3}, "stuck", "handed it to the retry queue 3 times, last at 2026-"),
+    ],
+)
+def test_a_record_without_a_lock_tells_what_will_take_it(
+    since: float, more: dict[str, Any], kind: str, said: str
+) -> None:
+    free = record(A, "IN_PROGRESS", in_progress_since=at(since).isoformat(), **more)
+    story = tell(facts(records=(free,), **OLD_OUTPUT))
+    assert kinds(story) == [kind]
+    assert said in story.pending[0].text
     assert story.verdict.state == "pending"
-
-
-def test_a_key_that_a_sweep_has_handed_over_is_not_called_in_progress() -> None:
-    """A sweep renews the time of the claim, so only its count tells that nothing works there."""
-    for number, times in ((1, "once"), (3, "3 times")):
-        swept = held_by(HOLDER, 230) | {"hand_overs": number}
-        story = tell(facts(records=(swept,), **OLD_OUTPUT))
-        assert story.verdict.state == "pending"
-        assert [each.outcome for each in story.events] == ["Died"]
-        [lock], [pending] = story.locks, story.pending
-        assert (lock.is_dead, lock.since, pending.kind) == (True, None, "stuck")
-        handed = f"has handed it to the retry queue {times}, last at 2026-11-22 11:59:50 UTC"
-        assert f"Event 0A is unfinished: its execution has died. A sweep {handed}" in pending.text
     again = execution("again", event(A), None, 231, None)
-    assert tell(facts(again, records=(swept,))).events[0].outcome == "Working"
+    assert (
+        "Not yet: event 0A is being processed." in tell(facts(again, records=(free,))).verdict.text
+    )
 
 
 PARKED = execution("it", event(A), "Parked")
-IN_QUEUE = Queued("parked", "0123456789", None, A, at(1), "InvalidImage: no image")
+IN_QUEUE = Queued(
+    *("parked", "0123456789", None, A, at(1), "InvalidImage: no image"),
+    remedy="Replace the object: until the function is changed, a redrive would be parked again.",
+)
+OVERTAKEN = replace(IN_QUEUE, remedy="Overtaken: a command removes it.", is_overtaken=True)
 
 
 def test_what_a_queue_has_is_pending_once() -> None:
-    retried = facts(RETRYING, queued=(QUEUED,), records=(held_by(HOLDER, -900),))
+    retried = facts(RETRYING, queued=(QUEUED,), records=(held_by(HOLDER, 100),))
     for known, state in ((facts(PARKED, queued=(IN_QUEUE,)), "parked"), (retried, "pending")):
         story = tell(known)
-        assert [each.kind for each in story.pending] == [known.queued[0].queue]
+        assert kinds(story)[-1] == known.queued[0].queue
         assert story.verdict.state == state
+        assert " ".join(story.sentences()).count(story.pending[-1].text) == 1
+
+
+def test_a_parked_event_that_was_overtaken_decides_nothing() -> None:
+    story = tell(facts(PARKED, B_DONE, queued=(OVERTAKEN,), outputs=(made_of(B),)))
+    assert (kinds(story), story.verdict.state) == (["overtaken"], "right")
+    assert "Overtaken: a command removes it." in story.sentences()[-2]
 
 
 ONE, TWO = event("F", "e", version_id="v1"), event("1", "e2", version_id="v2")
@@ -222,7 +286,6 @@ CURRENT = Source("e2", "v2", at(2))
 JUST_CHANGED = Source("e", None, NOW - timedelta(seconds=5))  # its event may be on its way
 UNREAD = {"object": "The object could not be read: AccessDenied"}
 NO_OUTPUTS = {"output": "The output could not be read: AccessDenied"}
-B_DONE = execution("b", event(B))
 B_RUNS = execution("b", event(B), None, 2, None)
 DELETION = deleted("x.png", sequencer=B)
 MARKER = execution("m", deleted("x.png", sequencer="FF", version_id="m"))
@@ -239,13 +302,16 @@ BY_LINE = answered("Processed")
         (facts(FIRST, **OUTPUT), "right"),
         (facts(B_DONE, **OLD_OUTPUT), "wrong"),
         (facts(B_RUNS, **OLD_OUTPUT), "pending"),
-        (facts(DIED), "pending"),  # there is a schedule
-        (facts(DIED, has_table=False), "wrong"),
+        (facts(DIED, records=(held_by(DIED, 1),)), "pending"),  # a sweep retries it
+        (facts(DIED), "wrong", "`inorder audit --prefix x.png --repair` mends it."),
         (facts(), "wrong"),
         (facts(source=JUST_CHANGED), "pending"),
         (facts(unread=LOG_OFF), "unknown"),
         (facts(unread=NO_OUTPUTS), "unknown"),
-        (facts(OLD, from_log=True), "unknown"),
+        (facts(OLD, from_log=True), "wrong", "nothing that was read will still act on it"),
+        (facts(RETRYING), "pending", "was handed to the retry queue"),
+        (facts(PARKED), "parked", "the queue no longer has it. Replace the object, or"),
+        (facts(outputs=(Output("out-x.png", {}),)), "wrong", "--repair --foreign` mends it."),
         # It is deleted.
         (facts(execution("it", DELETION), source=None), "right"),
         (facts(execution("it", DELETION, "Retrying"), source=None, **OUTPUT), "pending"),
@@ -262,8 +328,8 @@ BY_LINE = answered("Processed")
         (facts(VERSIONS[0], MARKER, **EACH), "wrong"),  # a delete marker removes no version
         # first-wins: the first event's
         (facts(OTHER_FIRST, AGAIN, outputs=(made_of(B),), **FIRST_WINS), "right"),
-        (facts(FIRST, outputs=(made_of(B),), **FIRST_WINS), "wrong"),
-        (facts(outputs=(made_of(B),), **FIRST_WINS), "unknown"),
+        (facts(FIRST, outputs=(made_of(A, "old"),), **FIRST_WINS), "right", "made first"),
+        (facts(FIRST, **FIRST_WINS), "wrong", "was changed or removed since"),
         # uncoordinated promises nothing, and its stale output is named.
         (facts(execution("a", event(A, "old")), B_DONE, **OLD_OUTPUT, **UNORDERED), "wrong"),
         # What the stack does not have is not called right.
@@ -272,18 +338,27 @@ BY_LINE = answered("Processed")
         (facts(source=None, near=("y.png", "z.png")), "none", "Keys like it: y.png, z.png."),
         (facts(source=None, unread=LOG_OFF), "none", "There is no such object"),
         (facts(IS_FOLDER, source=FOLDER), "none", "is a folder marker"),
-        (facts(source=FOLDER, outputs=(made_of(B, "old"),)), "wrong", "No event of that change"),
+        (
+            facts(source=FOLDER, outputs=(made_of(B, "old"),)),
+            "wrong",
+            "No event of the object's change",
+        ),
         # At the level ERROR, the function's line tells what did not fail.
-        (facts(BY_LINE, unread=LOG_ERROR, source=Source("f")), "unknown", "not known"),
+        (facts(BY_LINE, unread=LOG_ERROR, source=Source("f")), "unknown", "Not all was read"),
         (facts(**LEFT_OUT), "none", "its key does not end in .jpg (KeySuffix)"),
         (facts(B_DONE, outputs=(made_of(B),), **LEFT_OUT), "right", "starts an execution now"),
         # A user's function may write elsewhere, and without the fence's metadata.
         (facts(FIRST, **OWN), "unknown", "a function of your own (WorkFunctionArn)"),
         (facts(B_RUNS, **OWN), "pending", "is being processed"),
-        (facts(FIRST, outputs=(Output("out-x.png"),), **OWN), "unknown", "(WorkFunctionArn)"),
-        (facts(FIRST, outputs=(Output("out-x.png"),), **OWN, **FIRST_WINS), "unknown", "your own"),
-        (facts(FIRST, outputs=(made_of(A, "old"),), **OWN), "wrong", "Something else"),
-        (facts(**OWN), "wrong", "No event of that change is known"),
+        (facts(FIRST, outputs=(Output("out-x.png", {}),), **OWN), "unknown", "(WorkFunctionArn)"),
+        (
+            facts(FIRST, outputs=(Output("out-x.png", {}),), **OWN, **FIRST_WINS),
+            "unknown",
+            "your own",
+        ),
+        (facts(FIRST, outputs=(made_of(A, "old"),), **OWN), "wrong", "was changed or removed"),
+        (facts(**OWN), "wrong", "No event of the object's change at 2026-11-22 11:56:00 UTC was"),
+        (facts(execution("it", event(A), "Own")), "unknown", "only the policy says"),
     ],
 )
 def test_the_output_is_judged(row: tuple[Facts, str, *tuple[str, ...]]) -> None:
@@ -310,25 +385,29 @@ def test_what_is_not_known_is_named() -> None:
             " 0A. 1 execution waits for it: waiter.",
         ),
         (
+            facts(HOLDER, WAITS_NOW, records=(held_by(HOLDER, 201),)),
+            "Waiting. Execution holder has had the lock since 2026-11-22 11:59:21 UTC.",
+        ),
+        (
             facts(records=(held_by(HOLDER, -600),)),
             "Execution holder has held the lock for 14 minutes, since 2026-11-22 11:46:00 UTC, for"
-            " event (unknown). It cannot be alive: a sweep frees the key, six minutes after it"
-            " was locked.",
+            " an event that is not known. It can no longer run. The next sweep, of one each"
+            " minute, frees the lock; `inorder stuck --redrive` does so at once.",
         ),
         (
             facts(HOLDER, records=(held_by(HOLDER, 100) | NEWEST_B,)),
-            "Event 0B has been recorded as the newest since 2026-11-22 11:57:40 UTC, and waits for"
-            " the lock.",
+            "Event 0B is the newest that is recorded, and waits for the lock.",
         ),
         (
             facts(PARKED, queued=(IN_QUEUE,)),
-            "Event 0A has been parked since 2026-11-22 11:56:01 UTC: InvalidImage: no image."
-            " `inorder redrive 01234567` starts it again.",
+            "There is no output. Event 0A has been parked since 2026-11-22 11:56:01 UTC:"
+            " InvalidImage: no image. Replace the object: until the function is changed, a redrive"
+            " would be parked again.",
         ),
         (
             facts(IS_FOLDER, source=FOLDER),
-            "Superseded. The function found that its object was a folder marker, of which nothing"
-            " is made; no newer event is known.",
+            "Superseded. The function answered that this event has nothing to do: its object had"
+            " been replaced or deleted, a newer output was there, or it is a folder marker.",
         ),
         (
             facts(BY_LINE, unread=LOG_ERROR),
@@ -336,13 +415,9 @@ def test_what_is_not_known_is_named() -> None:
             " it has made the output this event's.",
         ),
         (
-            facts(answered("Superseded"), answered("Processed", B, "other")),
-            "The function found that its object or output is newer: probably event 0B.",
-        ),
-        (
             facts(RETRYING, queued=(QUEUED,)),
-            "Event 0A has failed once since 2026-11-22 11:56:01 UTC: Fault. It is tried again at"
-            " 2026-11-22 12:01:00 UTC.",
+            "There is no output. Not yet. Event 0A has failed once since 2026-11-22 11:56:01 UTC:"
+            " Fault. It will be retried at 2026-11-22 12:01:00 UTC.",
         ),
     ],
 )

@@ -54,10 +54,11 @@ const Legend = () => html`<ul class="legend lanes" aria-label="What the signs me
     <path d="M9,7H28M24,3l5,4l-5,4" /></svg>why it ended so</li>
   <li><span class="number">2</span>an event; a higher number is newer</li></ul>`;
 
+const SIGNS = { lock: "lock", parked: "pause", overtaken: "skip" };
+
 function Sentences({ story, numbers }) {
   const rest = [
-    ...story.locks.map((each) => ["lock", each.text]),
-    ...story.pending.map((each) => [each.kind === "parked" ? "pause" : "clock", each.text]),
+    ...story.pending.map((each) => [SIGNS[each.kind] ?? "clock", each.text]),
     ...story.unknown.map((each) => ["question", `Not known: ${each}`]),
   ];
   return html`<ol class="story">

@@ -210,7 +210,7 @@ function Lane({ lane, x, y, width, numbers }) {
   const { delivery, execution, number } = lane;
   const { tone, icon, text } = outcome(delivery.outcome);
   const cause = delivery.cause;
-  const hasRoom = lane.left && x(lane.left[1]) - x(lane.left[0]) > 210;
+  const hasRoom = lane.left && x(lane.left[1]) - x(lane.left[0]) > 270;
   const other = cause?.sequencer && numbers.get(eventName(cause.sequencer, cause.version_id));
   const why =
     { Superseded: other && `by event ${other}`, Waiting: other && `for event ${other}` }[
@@ -242,7 +242,7 @@ function Lane({ lane, x, y, width, numbers }) {
     ${
       lane.left &&
       html`${box(lane.left, 28, "lock left")}<text class="left-text" x=${x(lane.left[0]) + 34}
-      y=${y + 4}>${hasRoom ? "its lock is left, until it is broken" : ""}</text>`}
+      y=${y + 4}>${hasRoom ? "its lock is left, until a sweep frees it" : ""}</text>`}
     ${lane.waits.map((each) => box(each, 18, "wait"))}
     ${lane.locks.map((each) => box(each, 28, `lock ${each[2] ? "open" : ""}`))}
     ${lane.works.map((each) => box(each, 14, each[2] ? "work failed" : "work"))}
@@ -274,7 +274,7 @@ function CauseLine({ lane, byArn, x, y }) {
   const edge = toY - 12 * down;
   const middle = (fromY + edge) / 2;
   const text = `M${fromX},${fromY + 5 * down}C${fromX},${middle} ${toX},${middle} ${toX},${edge}`;
-  return html`<g class=${`cause ${cause.is_certain ? "" : "unsure"}`}>
+  return html`<g class="cause">
     <circle cx=${fromX} cy=${fromY} r="4.5" />
     <path d=${text} marker-end="url(#cause)" /></g>`;
 }

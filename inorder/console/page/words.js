@@ -23,7 +23,7 @@ export const outcome = (name) =>
 export const VERDICTS = {
   right: { tone: "good", icon: "check", text: "The output is right" },
   pending: { tone: "live", icon: "clock", text: "The output will be right" },
-  parked: { tone: "bad", icon: "pause", text: "The newest event is parked: a person must decide" },
+  parked: { tone: "bad", icon: "pause", text: "Its event is parked: a person must decide" },
   wrong: { tone: "bad", icon: "cross", text: "The output is wrong" },
   none: { tone: "warn", icon: "question", text: "There is nothing to compare" },
   unknown: { tone: "warn", icon: "question", text: "Not known" },
