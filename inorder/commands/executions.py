@@ -1,5 +1,6 @@
 """The commands about one object or execution, and about the list of executions."""
 
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
@@ -22,6 +23,7 @@ from inorder.commands.terminal import Time, aligned, deployed, print_step, print
 from inorder.errors import Failure
 from inorder.model import policies
 from inorder.model.execution import LIFE, STATUSES, Execution, Filter, described, to_json
+from inorder.model.outcomes import RETRYING
 from inorder.story import tell
 from inorder.wording import clock, counted, span
 from inorder_fence.records import s3_object
@@ -136,8 +138,12 @@ def put(stack_name: str, file: Path, key: str | None) -> None:
     """Upload a file, and print the states that its event passes.
 
     KEY is the key of the object that is written, or else the file's name.
+
+    Exits with 0 if the event was processed or dropped, as a newer one decides; with 1 if it is
+    parked or will be retried, or if no execution of it has ended in time.
     """
     aws, named = Connection(stack_name), key or file.name
+    shown = printable(shlex.quote(named))
     machine, bucket = machine_of(aws), aws.stack.input_bucket
     wanted = Filter(named, since=datetime.now(UTC) - LIFE)
     before = {each.arn for each in machine.select(wanted)}
@@ -155,9 +161,14 @@ def put(stack_name: str, file: Path, key: str | None) -> None:
 
     try:
         wait_until(has_started, EVENT_SECONDS, "its execution", machine.poll_seconds)
-        show(machine, machine.wait(found[-1].arn, EXPRESS_SECONDS))
+        ended = machine.wait(found[-1].arn, EXPRESS_SECONDS)
     except TimeoutError as error:
-        raise Failure(f"{error} `inorder why {named}` and `inorder doctor` say more.") from None
+        raise Failure(f"{error} `inorder why {shown}` and `inorder doctor` say more.") from None
+    show(machine, ended)
+    if ended.status != "SUCCEEDED" or ended.outcome == RETRYING:
+        raise Failure(
+            f"The event ended as {ended.ended_as}: `inorder why {shown}` says what helps."
+        )
 
 
 @click.command()

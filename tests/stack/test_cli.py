@@ -52,7 +52,8 @@ def test_up_prints_the_environment_for_the_commands_and_down_removes_everything(
         for said in (f"Key       {SHOWN}", "Outcome   Processed", " 1  S3 Object Event? (Choice"):
             assert said in shown
     assert run("doctor").exit_code == 0
-    assert "Outcome   Parked: " in run("put", str(bad)).stdout
+    parked = run("put", str(bad))
+    assert (parked.exit_code, "Outcome   Parked: " in parked.stdout) == (1, True)
     *_, newer, last = map(json.loads, run("executions", "--json").stdout.splitlines())
     assert [newer["ended_as"], last["key"]] == ["Processed", "bad.png"]
     selected = ["--prefix", "list/", "--key", STRANGE, "--outcome", "processed", "--since", "10m"]

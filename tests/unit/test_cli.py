@@ -292,6 +292,34 @@ def test_outside_of_a_checkout_a_command_says_what_it_does_and_then_what_it_need
         assert error_of(command, *arguments.get(command, [])) == f"Error: {commands_main.CHECKOUT}"
 
 
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [("Processed", 0), ("Superseded", 0), ("Duplicate", 0), ("Parked", 1), ("Retrying", 1)],
+)
+def test_put_exits_as_its_help_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, outcome: str, code: int
+) -> None:
+    file = tmp_path / "a b.png"
+    file.write_bytes(b"")
+    fails = outcome == "Parked"
+    ended = replace(
+        an_execution("x", file.name, "FAILED" if fails else "SUCCEEDED"),
+        event=created(file.name, etag="e"),
+        output=None if fails else {"outcome": outcome},
+        error=outcome if fails else None,
+    )
+    machine = Mock(unknown=(), poll_seconds=0, **{"wait.return_value": ended})
+    machine.select.side_effect = [[], [ended]]
+    aws = Mock(**{"client.return_value.put_object.return_value": {"ETag": '"e"'}})
+    aws.stack.left_out.return_value = ""
+    monkeypatch.setattr(executions, "Connection", lambda _: aws)
+    monkeypatch.setattr(executions, "machine_of", lambda *_: machine)
+    result = run("put", str(file))
+    assert (result.exit_code, f"Outcome   {outcome}" in result.stdout) == (code, True)
+    helps = f"Error: The event ended as {outcome}: `inorder why 'a b.png'` says what helps.\n"
+    assert result.stderr.endswith(helps) == bool(code)
+
+
 def test_a_console_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "inorder.console.server", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
