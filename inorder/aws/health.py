@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from inorder.aws import retrying
 from inorder.aws.stack import Connection, Described, Stack
 from inorder.model import policies
-from inorder.story.parts import counted, span
+from inorder.wording import counted, span
 
 # So much longer than the function may take, its state waits: Lambda initialises a function for
 # 10 s, and the call itself takes its time. A release after States.Timeout then comes when it has
@@ -247,9 +247,9 @@ def _concurrency(deployment: Deployment) -> Checks:
     limit = functions.get_account_settings()["AccountLimit"]["ConcurrentExecutions"]
     yield _either(
         limit < FEW_INVOCATIONS,
-        f"The region allows {limit} invocations at a time: a burst is retried for long.",
+        f"The region allows {counted(limit, 'invocation')} at a time: a burst is retried for long.",
         "Ask AWS for a higher quota of Lambda's concurrent executions.",
-        f"The region allows {limit:,} invocations at a time.",
+        f"The region allows {counted(limit, 'invocation')} at a time.",
         ADVICE,
     )
 
@@ -310,7 +310,7 @@ def _subscriptions(deployment: Deployment) -> Checks:
         not confirmed,
         "The alarms reach nobody.",
         "Set AlarmTopicArn, subscribe to the topic, and confirm the subscription.",
-        f"{len(alarms)} alarms reach {counted(len(confirmed), 'subscription')}.",
+        f"Subscriptions that {counted(len(alarms), 'alarm')} may reach: {len(confirmed)}.",
         ADVICE,
     )
 

@@ -26,6 +26,7 @@ from inorder.audit.right_pairs import cache_file
 from inorder.aws.stack import Connection
 from inorder.commands.terminal import Time, deployed, printable, say
 from inorder.model.execution import to_json
+from inorder.wording import counted
 
 EXAMPLES = 5  # of each verdict
 SOMETHING_IS_WRONG = 3  # an exit status; 1 is a command that failed or was stopped, 2 a wrong call
@@ -169,7 +170,8 @@ def _repair(
 ) -> None:
     """Repair what is wanted, and leave in the report what is not right after all."""
     chosen = [each for each in report.findings if each.verdict in wanted]
-    if not chosen or not (agreed or click.confirm(f"Start {len(chosen):,} events?", err=True)):
+    question = f"Start {counted(len(chosen), 'event')}?"
+    if not chosen or not (agreed or click.confirm(question, err=True)):
         return
     left = []
     with _progress() as progress:
@@ -185,7 +187,7 @@ def _repair(
 
 def _show(report: Report, repair: bool = False, foreign: bool = False) -> None:
     counts = (f"{report.counts[each]:,} {each}" for each in Verdict if report.counts[each])
-    click.echo(f"{report.counts.total():,} outputs: {', '.join(counts)}")
+    click.echo(f"{counted(report.counts.total(), 'output')}: {', '.join(counts)}")
     found = sorted(report.findings, key=lambda each: [*Verdict].index(each.verdict))
     for verdict, group in groupby(found, key=lambda each: each.verdict):
         findings = [*group]

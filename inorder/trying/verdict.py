@@ -11,6 +11,7 @@ from typing import Any, Literal
 import psutil
 
 from inorder.asl.size import MOST_BYTES
+from inorder.wording import counted
 
 OUTCOMES = ("Processed", "Superseded", "Rejected")
 SHOWN = 200  # characters
@@ -91,7 +92,9 @@ def answers(invocations: Sequence[Invocation]) -> list[Finding]:
             keys.setdefault(wrong, each.key)
     if keys or not answered:
         return [Finding("broken", f"{key}: {wrong}") for wrong, key in keys.items()]
-    return [Finding("kept", f"{len(answered)} invocations answered as the contract says.")]
+    return [
+        Finding("kept", f"{counted(len(answered), 'invocation')} answered as the contract says.")
+    ]
 
 
 def faults(invocations: Sequence[Invocation], now: float, timeout: int) -> list[Finding]:

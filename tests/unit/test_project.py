@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,21 @@ def test_imports_go_one_way() -> None:
     for file in tracked("functions/*.py"):
         others = {each.partition(".")[0] for each in imported(file)} - packages - {file.parent.name}
         assert {each for each in others if not each.startswith("mypy_")} <= {"inorder_fence"}, file
+
+
+def test_only_one_place_writes_plurals() -> None:
+    """A number and a plural in a text are "1 outputs" now and then: `counted` writes them."""
+    things = "alarm attempt event execution invocation key line message object output record time"
+    plural = re.compile(rf" ([a-z]+[a-rt-z] )?({'|'.join(things.split())})s\b")
+    found = []
+    for file in tracked("inorder/*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                for value, text in pairwise(node.values):
+                    number = isinstance(value, ast.FormattedValue) and ast.unparse(value.value)
+                    if number and isinstance(text, ast.Constant) and plural.match(str(text.value)):
+                        found.append((file.name, number, text.value))
+    assert [each for each in found if not each[1].isupper()] == []  # a constant is never 1
 
 
 def pins(file: Path) -> dict[str, str]:
