@@ -310,6 +310,7 @@ BY_LINE = answered("Processed")
         (facts(unread=NO_OUTPUTS), "unknown"),
         (facts(OLD, from_log=True), "wrong", "nothing that was read will still act on it"),
         (facts(RETRYING), "pending", "was handed to the retry queue"),
+        (facts(FIRST, queued=(OVERTAKEN,)), "wrong", "was changed or removed since"),
         (facts(PARKED), "parked", "the queue no longer has it. Replace the object, or"),
         (facts(outputs=(Output("out-x.png", {}),)), "wrong", "--repair --foreign` mends it."),
         # It is deleted.
