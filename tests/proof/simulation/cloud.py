@@ -84,7 +84,7 @@ class Cloud:
         self.shared_keys: set[str] = set()
         self._numbers = count(1)
         self._limit = Limit(settings.concurrency)
-        self._function = self._make_function()
+        self.function = self._make_function()
         self._start_retries()
         clock.env.process(self._sweep())
 
@@ -137,7 +137,7 @@ class Cloud:
     def call(self, resource: str, parameters: Json, seconds: float) -> Steps:
         service, operation = resource.rsplit(":", 2)[1:]
         if service == "lambda":
-            return self._function.invoke(parameters["Payload"], seconds)
+            return self.function.invoke(parameters["Payload"], seconds)
         action: Callable[[Json], Any] = {
             "dynamodb": lambda parameters: self.table.call(operation, parameters),
             "sqs": self._send,

@@ -1,7 +1,8 @@
 """Runs executions of an ASL file, as far as the shipped files use the language.
 
-Each state is compiled once. A path that leads nowhere ends an execution, as on AWS, and so does an
-attribute for DynamoDB that is no string: States.Runtime, which no Catch handles.
+Each state is compiled once. A path that leads nowhere ends an execution, as on AWS, and so do
+an attribute for DynamoDB that is no string, a Pass with too much data, and a Fail with too long a
+cause: States.Runtime, which no Catch handles.
 """
 
 import json
@@ -19,6 +20,7 @@ import simpy
 
 from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.asl.size import MOST_BYTES, TOO_LARGE
+from inorder.asl.values import CAUSE_CHARACTERS
 from tests.proof.simulation.clock import Clock, ServiceError, Steps
 
 KNOWN_FIELDS = {
@@ -128,11 +130,12 @@ class CompiledState:
             case "Wait":
                 self._wait(data)
             case "Fail":
-                self._cause(data, context)
+                _allow(self._cause(data, context), CAUSE_CHARACTERS)
                 return None, {"Error": state["Error"]}
             case "Pass":
                 seen = find(state.get("InputPath", "$"), data)
                 data = _placed(data, self.parameters(seen, context), state)
+                _allow(data, MOST_BYTES)
         return following, {} if "OutputPath" in state else data
 
     def succeeded(self, data: Json, result: Any, context: Context) -> tuple[str | None, Json]:
@@ -178,11 +181,20 @@ class CompiledState:
 
 def first_for(rules: list[Json], error: str) -> tuple[int, Json | None]:
     """Find the first Retry or Catch for an error."""
-    names = {error, "States.ALL"} | (set() if error.startswith("States.") else {ANY_FAILURE})
+    names = {error}
+    if error != TOO_LARGE:  # as AWS documents, States.ALL does not catch it
+        names |= {"States.ALL"} | (set() if error.startswith("States.") else {ANY_FAILURE})
     for number, rule in enumerate(rules):
         if not names.isdisjoint(rule["ErrorEquals"]):
             return number, rule
     return -1, None
+
+
+def _allow(data: Any, most: int) -> None:
+    """Let AWS's limits end an execution."""
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    if len(text.encode()) > most:
+        raise UncaughtError(TOO_LARGE)
 
 
 def _placed(data: Json, result: Any, rule: Json) -> Json:
