@@ -10,7 +10,8 @@ NULL_VERSION = "null"  # the ID of an object that has no version of its own
 _NO_VERSION = {"", NULL_VERSION}
 # "A string representation of a hexadecimal value": S3's have 16 or 18 digits, and an audit makes
 # longer ones. https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html
-_SEQUENCER = re.compile("[0-9A-Fa-f]{1,128}")
+_HEXADECIMAL = re.compile("[0-9A-Fa-f]+")
+_DIGITS = 128  # an output's metadata have no room for many more
 
 
 class Rejection(Exception):
@@ -30,7 +31,8 @@ class ObjectEvent:
     bucket, key : str
         Of the object. EventBridge does not URL-encode the key.
     sequencer : str
-        Orders the events of one key or, in a versioned bucket, of one version.
+        Orders the events of one key or, in a versioned bucket, of one version. Of a longer one,
+        these are the first 128 digits: no two events of a key have so many in common.
     etag : str
         ETag of the created object, without quotes. Empty for a deletion.
     version_id : str or None
@@ -77,15 +79,17 @@ class ObjectEvent:
         for name, value in read.items():
             if not isinstance(value, str) or not value:
                 raise InvalidEvent(f"The event has no {name}.")
-        if not is_sequencer(read["sequencer"]):
+        if not _HEXADECIMAL.fullmatch(read["sequencer"]):
             raise InvalidEvent("The event's sequencer is not a hexadecimal number.")
+        # A long one is recorded as the key's newest by now: to reject it would make no output.
+        read["sequencer"] = read["sequencer"][:_DIGITS]
         version_id = named_version(described.get("version-id"))
         return cls(**read, version_id=version_id, is_deletion=is_deletion)
 
 
 def is_sequencer(text: str) -> bool:
     """Tell whether S3, or an audit, may have written a sequencer: who can write outputs can lie."""
-    return bool(_SEQUENCER.fullmatch(text))
+    return len(text) <= _DIGITS and bool(_HEXADECIMAL.fullmatch(text))
 
 
 def named_version(version_id: object) -> str | None:

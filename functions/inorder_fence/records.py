@@ -19,6 +19,8 @@ import re
 from hashlib import sha256
 from typing import Any
 
+from inorder_fence.object_event import is_sequencer
+
 Json = dict[str, Any]
 
 # For how long a record says that its event is parked: a day longer than SQS keeps the event.
@@ -43,9 +45,10 @@ def retry_id(event: Json) -> str:
     """Give the ID of the record of an event's retries; all deliveries of an event have the same.
 
     Whichever policy has sent the message, an event of S3 is named by its object and its sequencer.
+    If nothing orders it, a hash of all of it is its name.
     """
     named, sequencer = object_key_of(event), s3_object(event).get("sequencer")
-    if named and isinstance(sequencer, str) and "@" not in sequencer:
+    if named and isinstance(sequencer, str) and is_sequencer(sequencer):
         return f"retry:{named}@{sequencer}"
     text = json.dumps(without_history(event), sort_keys=True)
     return f"retry:{sha256(text.encode()).hexdigest()}"

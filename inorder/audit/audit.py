@@ -3,9 +3,9 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,6 +21,7 @@ from inorder.aws.stack import CONNECTIONS, Connection
 from inorder.errors import Failure
 from inorder.model import policies
 from inorder_fence import named_version
+from inorder_fence.object_event import is_sequencer
 
 # A change of an object needs a while until its event starts an execution; see `Audit.run`.
 GRACE_SECONDS = 60
@@ -249,11 +250,25 @@ class Audit:
             found = self._reader.finding(finding.subject, now.reading, parked=False)
             if now.reading is None or found.verdict not in wanted:
                 break
+            self._forget_unordered(now.reading.record)
             outcome = self._process(repair_event(self.scope, now.reading, datetime.now(UTC)))
             now = self._reader.find(finding.subject)
             if outcome != "Superseded":  # then an event that nobody knew of was recorded before
                 break
         return now, outcome
+
+    def _forget_unordered(self, record: Mapping[str, str]) -> None:
+        """Delete a record, unless it is locked, if no repair could be newer than its sequencer."""
+        if is_sequencer(record.get("sequencer", "0")):
+            return
+        dynamodb = self._aws.client("dynamodb")
+        with suppress(dynamodb.exceptions.ConditionalCheckFailedException):
+            dynamodb.delete_item(
+                TableName=self.scope.table,
+                Key={"id": {"S": record["id"]}},
+                ConditionExpression="sequencer = :it AND attribute_not_exists(lock_token)",
+                ExpressionAttributeValues={":it": {"S": record["sequencer"]}},
+            )
 
     def _process(self, event: dict[str, Any]) -> str:
         """Process an event, and give its outcome, or the error with which its execution ended."""

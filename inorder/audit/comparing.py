@@ -212,9 +212,7 @@ def judge(reading: Reading, scope: Scope, now: datetime, parked: bool | None = N
     if reading.refusal:
         return Verdict.UNREADABLE
     found = compare(reading.source, reading.output, scope)
-    # No repair would be newer than a sequencer that is none.
-    is_known = is_sequencer(reading.record.get("sequencer", "0"))
-    if not reading.is_comparable or (found in REPAIRABLE and not is_known):
+    if not reading.is_comparable:
         return Verdict.NOT_COMPARABLE
     if found not in REPAIRABLE:
         return found
@@ -237,10 +235,8 @@ def reason_of(verdict: Verdict, reading: Reading) -> str:
         Verdict.WAITING: "An execution works on it, or it will be started again.",
         Verdict.PARKED: "Its event has failed for good. It is parked, unless it has been removed.",
         Verdict.UNREADABLE: f"{reading.refusal} It is neither compared nor repaired.",
-        Verdict.NOT_COMPARABLE: "Its record has a sequencer that is not S3's. Delete the record."
-        if reading.is_comparable
-        else "The object has no version, so its outputs are named by sequencers, which S3 does not"
-        " list.",
+        Verdict.NOT_COMPARABLE: "The object has no version, so its outputs are named by sequencers,"
+        " which S3 does not list.",
     }
     if verdict is Verdict.STALE and reading.source:
         return f"The output was made of {made_of}, and the object is {reading.source.etag}."

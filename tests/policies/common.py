@@ -67,6 +67,21 @@ def prepared(start: Data) -> list[Effect]:
     return outputs
 
 
+def sequencers() -> list[Effect]:
+    """Give what *Prepare Event* counts: parts of a sequencer that are no hexadecimal digits."""
+    odd = {"0Af": 0, "F" * 129: 0, "test": 2, "0A 0": 1, "\N{FULLWIDTH DIGIT ONE}": 1, "-0x": 2}
+    ids = {"object_key": ANY, "lock_token": ANY, "polls": 0, "unrecorded": UNRECORDED}
+    return [
+        Effect(
+            "Prepare Event",
+            {},
+            ids | {"sequencer": sequencer, "other_characters": count},
+            event=created(sequencer=sequencer),
+        )
+        for sequencer, count in odd.items()
+    ]
+
+
 @dataclass(eq=False)
 class Text:
     """Equals each text of a pattern."""

@@ -9,6 +9,15 @@ const { randomUUID } = require("node:crypto");
 const { text } = require("node:stream/consumers");
 const { StateMachine } = require("aws-local-stepfunctions");
 
+// Its States.StringSplit takes the second argument for one separator. On AWS, each character of it
+// is one, and empty parts are left out.
+const HEXADECIMAL = "0123456789ABCDEFabcdef";
+const split = String.prototype.split;
+String.prototype.split = function (separator, limit) {
+  const isSet = separator === HEXADECIMAL;
+  return isSet ? split.call(this, /[0-9A-Fa-f]/).filter(Boolean) : split.call(this, separator, limit);
+};
+
 const NAMES = { dynamodb: "DynamoDB", events: "EventBridge", lambda: "Lambda", sqs: "SQS" };
 const region = process.env.AWS_DEFAULT_REGION;
 const SENT_AS_TEXT = new Set(["Detail", "MessageBody", "Payload"]);

@@ -15,7 +15,8 @@ from tests.support.events import created
 # "A1": a red picture is uploaded, which makes event 1; B and C are others, and a is no image. "-2":
 # the object is deleted, which makes event 2. "1=Processed": event 1 arrives, and ends so. A name in
 # `RECORDS` gives the key that record; "expired" takes all its records. A name in `EVENTS` is an
-# event. "is=AB": the outputs are the inverses of these pictures.
+# event; the sequencer of event w is no number. "is=AB": the outputs are the inverses of these
+# pictures.
 CONTENTS = {"A": picture(RED), "B": picture(GREEN), "C": picture(BLUE), "a": b"no image"}
 INVERSES = {"A": CYAN, "B": MAGENTA, "C": YELLOW}
 DEAD = {"status": "IN_PROGRESS", "lock_token": "dead", "execution": "dead", "event": "{}"}

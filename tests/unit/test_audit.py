@@ -106,12 +106,8 @@ def test_an_output_is_compared_with_its_source(
     for record in ({}, done):
         assert verdict_of(Reading(X, record, output, source), keeps=keeps) == expected
     is_repairable = expected in {"missing", "stale", "orphaned"}
-    for record, otherwise in (
-        ({"in_progress_since": ago(1)}, "waiting"),
-        ({"sequencer": "Z"}, "not comparable"),  # no repair would be newer
-    ):
-        found = verdict_of(Reading(X, record, output, source), keeps=keeps)
-        assert found == (otherwise if is_repairable else expected)
+    found = verdict_of(Reading(X, {"in_progress_since": ago(1)}, output, source), keeps=keeps)
+    assert found == ("waiting" if is_repairable else expected)
 
 
 def test_an_output_without_a_source_is_right_if_deletions_are_not_handled() -> None:
@@ -512,14 +508,40 @@ def test_a_forged_sequencer_keeps_no_other_key_from_its_repair(stack: Stack) -> 
     stack.put("0.png", "1.png", "2.png", "3.png")
     for number in range(4):
         write(stack.s3, f"out-{number}.png", "old", sequencer="Z" * 52 if number == 1 else "0A")
-    record = {"id": {"S": "input/2.png"}, "sequencer": {"S": "Z" * 300}}
-    stack.dynamodb.put_item(TableName="keys", Item=record)
+    for name, sequencer in (("2", "test"), ("3", "F" * 129), ("0", "0A")):
+        record = {"id": {"S": f"input/{name}.png"}, "sequencer": {"S": sequencer}}
+        stack.dynamodb.put_item(TableName="keys", Item=record)
     audit = stack.audit()
     findings = audit.run(grace=0).findings
     found = {each.subject.key[0]: each.verdict for each in findings}
-    assert found == {"0": "stale", "1": "foreign", "2": "not comparable", "3": "stale"}
+    assert found == {"0": "stale", "1": "foreign", "2": "stale", "3": "stale"}
     assert [outcome for _, outcome in audit.repair(findings, 1)] == ["Processed"] * 4
     assert stack.started == [each.subject.key for each in findings]
+    # No event would be newer than these records.
+    assert [each["id"]["S"] for each in stack.dynamodb.scan(TableName="keys")["Items"]] == [
+        "input/0.png"
+    ]
+
+
+def test_a_repair_leaves_a_record_that_is_locked_or_has_changed(stack: Stack) -> None:
+    stack.put("0.png", "1.png")
+    for name, more in (("0", {"lock_token": {"S": "theirs"}}), ("1", {})):
+        record = {"id": {"S": f"input/{name}.png"}, "sequencer": {"S": "test"}, **more}
+        stack.dynamodb.put_item(TableName="keys", Item=record)
+    audit = stack.audit()
+    findings = audit.run(grace=0).findings
+
+    def change(params: Any, **_: Any) -> None:
+        stack.dynamodb.update_item(
+            TableName="keys",
+            Key=params["Key"],
+            UpdateExpression="SET sequencer = :newer",
+            ExpressionAttributeValues={":newer": {"S": "0B"}},
+        )
+
+    stack.dynamodb.meta.events.register("provide-client-params.dynamodb.DeleteItem", change)
+    list(audit.repair(findings, 1))
+    assert len(stack.dynamodb.scan(TableName="keys")["Items"]) == 2
 
 
 def test_an_event_that_dies_again_and_again_is_waiting_then_parked_then_lost() -> None:

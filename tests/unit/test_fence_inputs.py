@@ -64,17 +64,25 @@ def test_an_answer_says_for_how_long_its_record_is_kept() -> None:
     "event",
     [
         created(sequencer="ZZ"),
-        created(sequencer="F" * 129),
         created(key=""),
         created(etag=""),
         events.without(events.deleted("a/x"), "detail.object.sequencer"),
         created(bucket=""),
     ],
-    ids=["word", "long", "no key", "no ETag", "no sequencer", "no bucket"],
+    ids=["word", "no key", "no ETag", "no sequencer", "no bucket"],
 )
 @pytest.mark.parametrize("fence", ["newest", "each", "none"])
 def test_an_event_that_s3_cannot_have_sent_is_rejected(event: Any, fence: str) -> None:
     assert rejection(event, fence=fence) == "InvalidEvent"
+
+
+def test_of_a_long_sequencer_the_first_digits_order_the_event() -> None:
+    """It is recorded by then, so a rejection would keep the key without an output."""
+    digits = "F" * 128
+    calls = no_output(), read(), write(sequencer=digits), source()
+    assert outcome(created(sequencer=digits + "F"), *calls) == "Processed"
+    assert outcome(created(sequencer="0B" + "0" * 999), output("0B"), source()) == "Processed"
+    assert rejection(created(sequencer=digits + "Z")) == "InvalidEvent"
 
 
 def test_an_empty_version_is_none_in_the_event_and_at_the_output() -> None:

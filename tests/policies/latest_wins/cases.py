@@ -81,6 +81,8 @@ ENDS: list[tuple[table.Data, str]] = [
 INVALID = {"object_key": "", "sequencer": "", "fault": OF_FUNCTION}
 CHOICES = [
     *common.s3_events(),
+    Row("Sequencer?", {"other_characters": 0}, "Claim Key"),
+    Row("Sequencer?", {"other_characters": 1}, "Reject Event"),
     *(Row("Key State?", each, to) for to, inputs in WAITING for each in inputs),
     *(Row("Outcome?", {"inversion": answer(payload)}, to) for payload, to in ANSWERS),
     Row("Rejected?", INVALID, "Final Outcome?"),
@@ -100,8 +102,8 @@ RELEASE_FAILS: table.Targets = {
     "Hand Over Event": [table.BUSY.times(6), table.TIMED_OUT],
 }
 TRANSITIONS: table.Transitions = {
-    "Prepare Event": {"Claim Key": []},
-    "Prepare Version": {"Claim Key": []},
+    "Prepare Event": {"Sequencer?": []},
+    "Prepare Version": {"Sequencer?": []},
     "Claim Key": {
         "Invert Image": [table.WRITTEN],
         "Record Newest Event": [table.CONDITION_FAILED],
@@ -155,7 +157,8 @@ UNKNOWN = {"error": "UnknownResult", "cause": ANY, "expires_at": str(NEVER)}
 REASON = {"Error": "InvalidImage", "Cause": "cut", "rejected": True}
 LOCKED_REASON = {"Error": "KeyLocked", "Cause": ANY}
 OUTPUTS = [
-    *common.prepared({"lock_token": ANY, "polls": 0} | UNRECORDED),
+    *common.prepared({"lock_token": ANY, "polls": 0, "other_characters": 0} | UNRECORDED),
+    *common.sequencers(),
     Effect("Claim Key", DATA, HOLDER, table.WRITTEN),
     adds("Read Key Record", UNREAD, table.FOUND, record=table.FOUND.result),
     adds("Read Key Record", UNREAD, table.TIMED_OUT, refusal=ANY),
@@ -237,6 +240,7 @@ STORIES = [
     "A1 -2 2=Processed 1=Superseded is=",
     "A1 1=Processed expired 1=Processed is=A",
     "empty=Parked list=Parked no-key=Parked",
+    "A1 1=Processed Bw w=Parked C2 2=Processed w=Parked is=C",
 ]
 
 CASES = Cases(HOLDER, CHOICES, TRANSITIONS, OUTPUTS, WRITES, STORIES, SECONDS)
