@@ -20,7 +20,7 @@ from statistics import median
 from typing import Any
 
 from inorder import PROJECT
-from inorder.model.policies import asl_file
+from inorder.model.policies import asl_file, stem
 
 FILE = Path(__file__).parent / "results.json"
 CONTENDERS = PROJECT / "bench" / "contenders"
@@ -112,7 +112,7 @@ def fingerprint(contender: str) -> str:
 
 def module(contender: str) -> Path:
     """Give the file that has a contender's handler."""
-    return CONTENDERS / f"{contender.replace('-', '_')}.py"
+    return CONTENDERS / f"{stem(contender)}.py"
 
 
 @cache

@@ -24,6 +24,7 @@ from tests.conftest import picture
 from tests.policies.situations import RED
 from tests.policies.stories import tell
 from tests.policies.tables import STATES, TABLES
+from tests.support.replacing import replaced
 
 LATEST_WINS = STATES["latest-wins"]
 LINK_SECONDS = 900  # S3 needs about five minutes until it sends a new bucket's events
@@ -177,7 +178,7 @@ def sweep(trial: Trial) -> str:
     """A sweep frees a lock that nobody holds, and its event is processed."""
     event = trial.change("by-hand/swept.png", picture(RED), "00E1")
     since = datetime.now(UTC) - timedelta(minutes=trial.either(0, 60))
-    machine = trial.stack.state_machine_arn.replace(":stateMachine:", ":express:")
+    machine = replaced(trial.stack.state_machine_arn, ":stateMachine:", ":express:")
     trial.table.put_item(
         Item={"id": object_key_of(event), "status": "IN_PROGRESS", "lock_token": "dead"}
         | {"execution": f"{machine}:dead:dead", "in_progress_since": since.isoformat()}

@@ -28,11 +28,12 @@ from tests.stack.conftest import SECONDS, Workflow, serving
 from tests.support import held_calls
 from tests.support.browser import launch
 from tests.support.held_calls import HeldCalls
+from tests.support.replacing import replaced
 
 OUT = PROJECT / "out" / "console"
 STORY = "gallery/harbour.jpg"
 STRANGE = "a/<img src=x onerror=alert(1)>\u202e\u05e9\u05dc\u05d5\u05dd \"'&amp;.png"
-SHOWN = STRANGE.replace("\u202e", r"\u202e")  # the override of the direction is made visible
+SHOWN = replaced(STRANGE, "\u202e", r"\u202e")  # the override of the direction is made visible
 PARKED = "inbox/notes.txt"
 expect.set_options(timeout=30_000)  # not 5 s: on a busy machine, an answer may take longer
 

@@ -57,7 +57,7 @@ def test_each_state_says_why_it_is_there_and_an_end_reports_its_own_name(policy:
         assert state["Comment"]
         if is_end(state):
             reported = state.get("Error") or state["Parameters"]["outcome"]
-            assert reported == name.replace(" ", "")
+            assert reported == "".join(name.split())
 
 
 @EACH

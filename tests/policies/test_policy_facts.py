@@ -135,8 +135,9 @@ def item_size(record: dict[str, Any]) -> int:
 @pytest.mark.parametrize("policy", [name for name in STATES if recording(name)])
 def test_a_record_has_at_most_1_kb_with_a_key_of_50_characters(policy: str) -> None:
     """It is largest while its event is in progress: finished records have no lock and no holder."""
-    text = json.dumps(shipped("object-created")).replace("pictures", BUCKET)
-    event = changed(json.loads(text), "detail.object.key", KEY)
+    event = changed(shipped("object-created"), "detail.object.key", KEY)
+    event["detail"]["bucket"]["name"] = BUCKET
+    event["resources"] = [f"arn:aws:s3:::{BUCKET}"]
     machine = Machine({"StartAt": "", "States": STATES[policy]}, f"inorder_{policy}")
     context = Context(Execution(ARN.format(policy), event, 0), Clock(0), machine.name)
     [claim] = recording(policy).difference({"Record Newest Event"})  # which leaves out the lock

@@ -20,6 +20,7 @@ from tests.policies.table import (
 )
 from tests.policies.tables import STATES, TABLES
 from tests.proof.simulation.machine import first_for
+from tests.support.replacing import replaced
 from tests.support.resolved_template import template
 from tests.support.state_machines import substitute
 
@@ -47,7 +48,7 @@ def run_state(
         configuration = {"stateConfiguration": {"retrierRetryCount": found["MaxAttempts"]}}
     definition = json.dumps({"StartAt": next(iter(states)), "States": states})
     if resources:  # a message that is sent comes at once
-        definition = definition.replace('"DelaySeconds": 300', '"DelaySeconds": 0')
+        definition = replaced(definition, '"DelaySeconds": 300', '"DelaySeconds": 0')
     given = CREATED if event is None else event
     context = {
         "Execution": {"Id": EXECUTION, "Name": "test", "Input": given},
@@ -154,7 +155,7 @@ CAUSES = {
 @each_state(lambda policy, name: STATES[policy][name]["Type"] == "Fail")
 def test_a_failed_execution_says_why(local: LocalAws, policy: str, state: str) -> None:
     tested = run_state(local, policy, state, {"fault": FAULT})
-    assert (tested["status"], tested["error"]) == ("FAILED", state.replace(" ", ""))
+    assert (tested["status"], tested["error"]) == ("FAILED", "".join(state.split()))
     assert CAUSES.get(state, "") in tested["cause"]
 
 

@@ -14,6 +14,7 @@ from inorder import commands, local_aws
 from inorder.aws.stack import describe
 from inorder.commands.main import main
 from tests.conftest import picture
+from tests.support.replacing import replaced
 
 # Markup of rich, an escape, a newline, an override of the direction, and text from right to left.
 STRANGE = "list/[red]b\x1b[31m\n\u202e\u05e9\u05dc\u05d5\u05dd.png"
@@ -62,7 +63,7 @@ def test_up_prints_the_environment_for_the_commands_and_down_removes_everything(
     found = run("execution", newer["id"][:-1]).stdout
     assert f"ARN       {newer['arn']}" in found
     told = run("why", f"/{STRANGE}").stdout
-    output = SHOWN.replace("list/", "list/out-")
+    output = replaced(SHOWN, "list/", "list/out-")
     made = f"The output {output} was made for event {newer['sequencer']}."
     assert f"{made} That is right" in told
     assert not {"\x1b", "\u202e"} & set(shown + listed + found + told)

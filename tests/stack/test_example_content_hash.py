@@ -17,6 +17,7 @@ from inorder.local_aws import LocalAws
 from tests.conftest import WAIT_SCALE
 from tests.stack.conftest import SECONDS
 from tests.support.contents import AGAIN, EXAMPLE, ORDER, kinesis_record, sqs_record
+from tests.support.replacing import replaced
 
 # A bus of another account, which refuses the entry, and not the call.
 REFUSING_BUS = "arn:aws:events:us-east-1:210987654321:event-bus/another"
@@ -43,8 +44,7 @@ class Example:
             ("VisibilityTimeout: 1800", "VisibilityTimeout: 2"),
             ("maxReceiveCount: 48", "maxReceiveCount: 3"),
         ):
-            assert slow in text
-            text = text.replace(slow, quick)
+            text = replaced(text, slow, quick)
         template.write_text(text, encoding="utf-8")
         sam_deploy(local, "unique", {}, template)
         self.client = local.client
@@ -159,7 +159,7 @@ class Example:
         assert bus in definition
         arn = self.machine["stateMachineArn"]
         self.states.update_state_machine(
-            stateMachineArn=arn, definition=definition.replace(bus, REFUSING_BUS)
+            stateMachineArn=arn, definition=replaced(definition, bus, REFUSING_BUS)
         )
         try:
             yield

@@ -22,6 +22,7 @@ from tests.conftest import WAIT_SCALE
 from tests.stack.conftest import SECONDS, Workflow
 from tests.stack.test_examples import outputs_of
 from tests.stack.test_least_privilege import QUEUES, as_if_over_tls
+from tests.support.replacing import replaced
 
 EXAMPLE = PROJECT / "examples" / "long_job"
 STACK = "long-jobs"
@@ -69,7 +70,9 @@ class Jobs(Workflow):
         code, template = self.folder / "count_lines.py", self.folder / "template.yaml"
         code.write_text(code.read_text() + WORK.format(folder=str(self.folder)))
         # So small that a job has several parts.
-        template.write_text(re.sub(r'SLICE_BYTES: "\d+"', 'SLICE_BYTES: "8"', template.read_text()))
+        text = template.read_text()
+        [part] = re.findall(r'SLICE_BYTES: "\d+"', text)
+        template.write_text(replaced(text, part, 'SLICE_BYTES: "8"'))
         deploy(local, STACK, {})
         outputs = outputs_of(local, STACK)
         names = ("InputBucketName", "OutputBucketName", "WorkFunctionPolicyArn")
@@ -186,11 +189,11 @@ def test_an_older_job_is_found_by_its_key_and_stopped(jobs: Jobs) -> None:
     key, readme = "stopped", (EXAMPLE / "README.md").read_text(encoding="utf-8")
     slow = jobs.start_slow(key)
     [pipe] = re.findall(r"^hash=\$\((.*)\)$", readme, re.MULTILINE)
-    named = pipe.replace("BUCKET/KEY", f"{jobs.stack.input_bucket}/{key}")
+    named = replaced(pipe, "BUCKET/KEY", f"{jobs.stack.input_bucket}/{key}")
     begin = subprocess.run(named, shell=True, capture_output=True, text=True, check=True)  # noqa: S602 - of our own document
     [query] = re.findall(r'--query "(.*)"', readme)
     running = jobs.states.list_executions(stateMachineArn=jobs.machine, statusFilter="RUNNING")
-    assert jmespath.search(query.replace("$hash", begin.stdout.strip()), running) == [slow]
+    assert jmespath.search(replaced(query, "$hash", begin.stdout.strip()), running) == [slow]
     jobs.states.stop_execution(executionArn=slow)
     jobs.upload(key, b"new\n")
     jobs.end_of(jobs.job(key, 2))

@@ -17,6 +17,7 @@ from tests.conftest import colour_of, picture
 from tests.stack.conftest import CYAN, GREEN, MAGENTA, RED, SECONDS, Colour
 from tests.stack.test_examples import outputs_of
 from tests.support.events import upload
+from tests.support.replacing import replaced
 
 EXAMPLE = PROJECT / "examples" / "fence_alone"
 # Once it has read a slow picture, the function waits until the test lets it go on.
@@ -66,7 +67,7 @@ class Example:
         code.write_text(code.read_text(encoding="utf-8") + slow, encoding="utf-8")
         # However busy the machine is, the function that waits has the time to do so.
         template.write_text(
-            template.read_text(encoding="utf-8").replace("Timeout: 30", "Timeout: 900")
+            replaced(template.read_text(encoding="utf-8"), "Timeout: 30", "Timeout: 900")
         )
         sam_deploy(local, "fenced", {}, template)
         self.deployed = outputs_of(local, "fenced")

@@ -51,7 +51,8 @@ def test_the_five_minutes_of_the_document(monkeypatch: pytest.MonkeyPatch) -> No
     said = {}
     for line in typed.splitlines():
         command, _, _ = line.partition("  #")
-        command = re.sub(r'^eval "\$\((.*)\)"', r"\1", command)
+        if evaluated := re.match(r'eval "\$\((.*)\)"', command):
+            command = evaluated[1]
         program, *arguments = shlex.split(command)
         if program != ".venv/bin/inorder":
             subprocess.run(command, shell=True, check=True)  # noqa: S602 - of our own document

@@ -15,9 +15,10 @@ PAGE = (PROJECT / "docs/permissions.md").read_text(encoding="utf-8")
 def shown(names: object) -> str:
     """Write names as the page has them: without the region and the account of this test."""
     texts = (
-        re.sub(r"^arn:aws:s3:::|\.Arn\b|^arn:aws:(?!kms).*:", "", each) for each in listed(names)
+        "".join(re.split(r"^arn:aws:s3:::|\.Arn\b|^arn:aws:(?!kms).*:", each))
+        for each in listed(names)
     )
-    return ", ".join(f"`{each.replace(KEY, 'KmsKeyArn')}`" for each in texts)
+    return ", ".join(f"`{'KmsKeyArn'.join(each.split(KEY))}`" for each in texts)
 
 
 def row(statement: Json) -> str:
@@ -25,7 +26,7 @@ def row(statement: Json) -> str:
     [(operator, compared)] = condition.items() if condition else [("", {})]
     on = shown(statement["Resource"])
     for key, value in compared.items():
-        of = shown(value).replace("us-east-1", "REGION")
+        of = "REGION".join(shown(value).split("us-east-1"))
         on += f" if `{key}` is {of}" if operator else ""
     return f"| {shown(statement['Action'])} | {on} | "
 

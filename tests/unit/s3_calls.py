@@ -30,7 +30,7 @@ class Call(NamedTuple):
 
 def output(sequencer: str, etag: str = "1", key: str = OUTPUT, **metadata: str) -> Call:
     """Find an output, with the sequencer of its event and more metadata."""
-    named = {name.replace("_", "-"): value for name, value in metadata.items()}
+    named = {"-".join(name.split("_")): value for name, value in metadata.items()}
     answer = {"ETag": f'"{etag}"', "Metadata": {"sequencer": sequencer, **named}}
     return Call("HeadObject", {"Bucket": "output", "Key": key}, answer)
 
@@ -142,7 +142,7 @@ def answer(
 
 
 def _expect(stubber: Stubber, call: Call) -> None:
-    method = re.sub(r"(?<!^)(?=[A-Z])", "_", call.operation).lower()
+    method = "_".join(re.findall("[A-Z][a-z0-9]*", call.operation)).lower()
     response = dict(call.answer)
     if "status" in response:
         status, code = response["status"], response["code"]

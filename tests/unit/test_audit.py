@@ -41,6 +41,7 @@ from retry_events.retries import LONGEST_SECONDS
 from tests.proof.simulation.cloud import Cloud, Settings
 from tests.support.events import SEQUENCER, created, deleted
 from tests.support.in_process import KEY_TABLE, answered
+from tests.support.replacing import replaced
 
 Refuse = Callable[..., None]
 NOTHING = OutputState()
@@ -70,7 +71,7 @@ def verdict_of(reading: Reading, **scope: Any) -> Verdict:
 
 def ago(minutes: float) -> str:
     """Write a time as a state machine writes it."""
-    return (NOW - timedelta(minutes=minutes)).isoformat().replace("+00:00", "Z")
+    return replaced((NOW - timedelta(minutes=minutes)).isoformat(), "+00:00", "Z")
 
 
 def in_days(days: float) -> str:

@@ -18,6 +18,7 @@ from tests.conftest import picture
 from tests.policies.situations import GREEN, RED
 from tests.support.events import changed, shipped
 from tests.support.in_process import InProcess
+from tests.support.replacing import replaced
 from tests.support.resolved_template import of_type, template
 
 LATEST = policy("latest-wins")
@@ -171,7 +172,7 @@ def test_a_write_costs_what_the_bill_and_the_page_of_policies_say(
 ) -> None:
     key = f"{'k' * (length - 4)}.png"  # a recipe processes pictures only
     sample = shipped("object-created")
-    event = json.loads(json.dumps(sample).replace(sample["detail"]["bucket"]["name"], BUCKET))
+    event = json.loads(replaced(json.dumps(sample), sample["detail"]["bucket"]["name"], BUCKET))
     held: list[dict[str, Any]] = []
     execution = EXECUTION.format(policy=policy)
 

@@ -67,7 +67,7 @@ def anchors(document: Path) -> set[str]:
             continue
         parts = inline.children or []
         text = "".join(part.content for part in parts if part.type in {"text", "code_inline"})
-        slug = re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
+        slug = "-".join("".join(re.findall(r"[\w\- ]", text.strip().lower())).split(" "))
         found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
         seen[slug] += 1
     return found

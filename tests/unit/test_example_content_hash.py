@@ -67,7 +67,7 @@ def test_order_space_and_escapes_do_not_count(function: ModuleType, value: Any) 
         json.dumps(value),
         json.dumps(backwards(value), indent=2),
         json.dumps(value, ensure_ascii=False),
-        json.dumps(value).replace("/", r"\/"),
+        r"\/".join(json.dumps(value).split("/")),
     ]
     assert len({content_with(function, text) for text in spelt}) == 1
     # The canonical text still says the same, so two values that differ cannot share one.

@@ -7,6 +7,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.support import events
+from tests.support.replacing import replaced
 from tests.unit import s3_calls
 from tests.unit.s3_calls import (
     MAXIMUM_BYTES,
@@ -151,7 +152,7 @@ def test_a_folder_of_the_console_has_no_output(
 
 @pytest.mark.parametrize(("key", "content"), [("a/x", ""), ("a/", "B")])
 def test_an_object_without_content_or_with_a_slash_is_no_folder(key: str, content: str) -> None:
-    name = key.replace("a/", "a/out-")
+    name = replaced(key, "a/", "a/out-")
     calls = read(content, None, key, ETag='"b"'), write(content, key=name, is_fenced=False)
     assert outcome(created(key), *calls, fence="none") == "Processed"
 

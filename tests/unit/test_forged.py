@@ -33,7 +33,7 @@ ANYTHING = st.recursive(
 
 def fields(**usual: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """Draw an object whose fields may be missing, or anything."""
-    named = {name.replace("_", "-"): value | ANYTHING for name, value in usual.items()}
+    named = {"-".join(name.split("_")): value | ANYTHING for name, value in usual.items()}
     return st.fixed_dictionaries({}, optional=named)
 
 

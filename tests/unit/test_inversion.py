@@ -19,6 +19,7 @@ from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngInfo
 
 from invert_image.inversion import InvalidImage, invert
+from tests.support.replacing import replaced
 
 SIZE = (17, 24)
 ENOUGH = 1_000_000
@@ -378,7 +379,7 @@ REASONS = {
     "is text": b"<!---->" * 100_000,
     "unknown": encoded(noise(), "ICO"),
     "JPEG image that is cut off or damaged": SAMPLES["JPEG"][:200] + SAMPLES["JPEG"][-2:],
-    "PNG image that is cut off or damaged": SAMPLES["PNG RGB"].replace(b"IDAT", b"IDAt"),
+    "PNG image that is cut off or damaged": replaced(SAMPLES["PNG RGB"], b"IDAT", b"IDAt"),
     "WebP image that is cut off or damaged": b"RIFF\x08\0\0\0WEBPVP8 ",
     "GIF image that is cut off or damaged": SAMPLES["GIF P"][:13] + b";",
     **{

@@ -99,7 +99,8 @@ def fits(pattern: str, line: str) -> bool:
         lambda term: str(fnmatchcase(str(values.get(term[1], "")), term[2])),
         pattern.strip("{} "),
     )
-    return bool(eval(said.replace("&&", "and").replace("||", "or"), {}))  # noqa: S307
+    python = " or ".join(" and ".join(part.split("&&")) for part in said.split("||"))
+    return bool(eval(python, {}))  # noqa: S307
 
 
 def call(end: str = "TaskSucceeded", **details: Any) -> list[Made]:

@@ -16,6 +16,7 @@ from samcli.yamlhelper import yaml_parse
 from inorder import PROJECT, new_policy
 from inorder.errors import Failure
 from inorder.model import policies
+from tests.support.replacing import replaced
 from tests.support.resolved_template import resolve
 
 SHIPPED = [each.name for each in policies.policies() if each.like is None]
@@ -49,19 +50,18 @@ def test_a_new_policy_is_few_lines_and_deploys_as_its_source(project: Path, sour
     new_policy.create("made-by-test", source, project)
     after = (project / "template.yaml").read_text(encoding="utf-8")
     one, other = before.splitlines(), after.splitlines()
-    changed = SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
-    added = [other[a:b] for kind, _, _, a, b in changed if kind != "equal"]
+    edits = SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+    added = [other[a:b] for kind, _, _, a, b in edits if kind != "equal"]
     assert len(added) <= 5
     assert sum(bool(line) and line not in one for place in added for line in place) <= 22
-    old = source.title().replace("-", "")
+    old = "".join(source.title().split("-"))
     mine, theirs = (
         json.dumps(resolve(yaml_parse(after), {"Policy": each})["Resources"])
         for each in ("made-by-test", source)
     )
-    for made, copied in (("made-by-test", source), ("MadeByTest", old)):
-        mine, theirs = (each.replace(made, copied) for each in (mine, theirs))
     files = policies.own_file("made-by-test"), policies.asl_file(source)
-    mine, theirs = (each.replace(*files) for each in (mine, theirs))
+    for made, copied in (("made-by-test", source), ("MadeByTest", old), files):
+        mine, theirs = (replaced(each, made, copied) for each in (mine, theirs))
     assert json.loads(mine) == json.loads(theirs)
 
 
@@ -98,8 +98,7 @@ def test_after_a_refusal_nothing_is_written(
 ) -> None:
     if file:
         text = (project / file).read_text(encoding="utf-8")
-        assert before in text
-        (project / file).write_text(text.replace(before, after), encoding="utf-8")
+        (project / file).write_text(replaced(text, before, after), encoding="utf-8")
     files = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
     with pytest.raises(Failure, match=re.escape(complaint)):
         new_policy.create(name, "latest-wins", project)

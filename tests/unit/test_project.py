@@ -70,6 +70,28 @@ def test_only_one_place_writes_plurals() -> None:
     assert [each for each in found if not each[1].isupper()] == []  # a constant is never 1
 
 
+def bare_edits(file: Path) -> Iterator[str]:
+    """List the calls that edit a text, and do nothing if it lacks what they replace."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Call(ast.Attribute(attr="replace"), [_, _, *_]):
+                yield ast.unparse(node)
+            case ast.Call(ast.Attribute(ast.Name("re"), "sub"), [_, instead, *_]) | ast.Call(
+                ast.Attribute(attr="sub"), [instead, *_]
+            ) if isinstance(instead, ast.Constant | ast.JoinedStr):  # no function, which computes
+                yield ast.unparse(node)
+
+
+def test_every_edit_of_a_text_fails_if_it_changes_nothing() -> None:
+    """`replaced` does. What only computes splits and joins, or translates."""
+    edits = {
+        f"{file.relative_to(PROJECT)}: {edit}"
+        for file in tracked("tests/*.py", "bench/*.py", "docs/recipes/*.py", "examples/*test_*.py")
+        for edit in bare_edits(file)
+    }
+    assert edits == {"tests/support/replacing.py: text.replace(old, new)"}
+
+
 def pins(file: Path) -> dict[str, str]:
     return dict(re.findall(r"^([\w.-]+)(?:\[.*\])?==([\w.]+)", file.read_text(), re.MULTILINE))
 

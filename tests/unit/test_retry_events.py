@@ -27,6 +27,7 @@ from retry_events.streams import AGAIN_SECONDS, Stream, taken
 from tests.support import moto_parts
 from tests.support.events import created, sqs_batch
 from tests.support.in_process import Context, make_writes_atomic
+from tests.support.replacing import replaced
 from tests.support.resolved_template import template
 from tests.unit.conftest import Lines, Load, new_queue, taken_from
 
@@ -262,7 +263,7 @@ def reasons(*given: Any) -> list[str]:
 
 def test_a_reason_that_comes_again_is_counted_and_becomes_the_last_of_a_few() -> None:
     timeout = {"Error": "States.Timeout", "Cause": ""}
-    other = THROTTLED | {"Cause": THROTTLED["Cause"].replace("8d2c", "77aa")}
+    other = THROTTLED | {"Cause": replaced(THROTTLED["Cause"], "8d2c", "77aa")}
     assert reasons(THROTTLED, timeout, other) == ["States.Timeout:", f"{THROTTLED_TEXT} (2 times)"]
     kept = reasons(*({"Error": f"E{number}", "Cause": "x" * 999} for number in range(30)))
     assert len(kept) == MAXIMUM_REASONS

@@ -55,7 +55,7 @@ def typed(document: Path) -> str:
     """Give all that a document, or a comment of a template, tells to type, in its order."""
     if document.suffix == ".yaml":
         blocks = re.findall(r"^#\n((?:#   .*\n)+)#$", document.read_text(), re.MULTILINE)
-        return re.sub("^#   ", "", "".join(blocks), flags=re.MULTILINE)
+        return "".join(line.removeprefix("#   ") for line in "".join(blocks).splitlines(True))
     return "".join(token.content for token in tokens(document) if token.info.strip() == "sh")
 
 

@@ -6,14 +6,14 @@ from tests.proof.model.newest import Newest
 from tests.proof.model.scenario import DELETED, A, B, Deletion, Scenario
 from tests.proof.model.state import Run, State
 from tests.proof.model.suite import Breakage, Suite
-from tests.support.changing import changed
+from tests.support.replacing import replaced
 
 
 class FenceAlone(Newest):
     """The output of a key ends as its newest event's, although nothing keeps events apart."""
 
     holding = frozenset()  # there is no lock
-    definition = changed(asl("uncoordinated"), '"none"', '"newest"')
+    definition = replaced(asl("uncoordinated"), '"none"', '"newest"')
 
     def key(self, event: int) -> str:  # noqa: ARG002
         return "b/k"

@@ -224,7 +224,7 @@ def _names(text: str) -> frozenset[str]:
 @functools.lru_cache(maxsize=100_000)
 def _masked(run: Run) -> tuple[Any, ...]:
     """Tell what a run does, without its name."""
-    data = run.data.replace(run.execution, "")
+    data = "".join(run.data.split(run.execution))
     answers = tuple(map(repr, run.answers))
     does = run._replace(execution="", data=data, answers=())
     return (run.state, data, run.more, run.number, answers, *does)

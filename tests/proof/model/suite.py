@@ -25,7 +25,7 @@ from tests.proof.model.scenario import (
 )
 from tests.proof.model.search import Result, search
 from tests.proof.model.source import FENCE, SWEEP, Code
-from tests.support.changing import changed
+from tests.support.replacing import replaced
 
 # A search ends at so many states, by the number of events; `make model` allows twenty times more.
 # So a broken file is searched for about as long as a good one.
@@ -60,7 +60,7 @@ class Shipped(NamedTuple):
         """Change the one part that has a text."""
         parts = {"file": self.file, "fence": self.fence.text, "sweep": self.sweep.text}
         name = next((name for name, text in parts.items() if old in text), "file")
-        text = changed(parts[name], old, new)
+        text = replaced(parts[name], old, new)
         if name == "file":
             return self._replace(file=text)
         return self._replace(**{name: getattr(self, name)._replace(text=text)})

@@ -21,7 +21,7 @@ from tests.proof.model.scenario import A, B, Deletion, Scenario
 from tests.proof.model.search import Result, search
 from tests.proof.model.state import Run, State, Stored
 from tests.proof.model.suite import LONG
-from tests.support.changing import changed
+from tests.support.replacing import replaced
 
 
 class Mixture(NamedTuple):
@@ -172,15 +172,15 @@ TWO_VERSIONS = Mixture((LatestWins, LatestWins), Scenario([A], delivered=[1, 1])
 # What an edit must not do while executions of the file before it run.
 EDITS = {
     "an attribute of the records gets another name": (
-        changed(LATEST, '"#status": "status"', '"#status": "state"'),
+        replaced(LATEST, '"#status": "status"', '"#status": "state"'),
         "I3: 1 is done and processed again",
     ),
     "an outcome gets another name": (
-        changed(LATEST, '"Duplicate"', '"Repeated"'),
+        replaced(LATEST, '"Duplicate"', '"Repeated"'),
         "I4: 1a ends in Repeated, which is not true",
     ),
     "the records get other names": (
-        changed(LATEST, "States.Format('{}/{}',", "States.Format('{}//{}',"),
+        replaced(LATEST, "States.Format('{}/{}',", "States.Format('{}//{}',"),
         "I3: 1a works under another event's IDs",
     ),
 }

@@ -12,6 +12,7 @@ from typing import Any
 from inorder import asl
 from inorder.asl.definition import is_end
 from tests.proof.model.engine import redirected
+from tests.support.replacing import replaced
 
 Json = dict[str, Any]
 Path = tuple[str | int, ...]
@@ -306,4 +307,4 @@ def _exchanged(whole: Json, key: str, value: str) -> Iterator[str]:
     for paths in (list(dict.fromkeys(each)) for each in (numbers, compared)):
         for old, new in zip(paths, [*paths[1:], *paths[:1]], strict=True):
             if old != new and re.search(rf"{re.escape(old)}(?!\w)", value):
-                yield value.replace(old, new)
+                yield replaced(value, old, new)

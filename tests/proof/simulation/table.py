@@ -141,7 +141,7 @@ def _condition(text: str, names: Names) -> Callable[[Json, Json], bool]:
         clauses.append(_clause(found, known))
         return f"holds[{len(clauses) - 1}]"
 
-    formula = _CLAUSE.sub(compiled, text).replace("AND", "and").replace("OR", "or")
+    formula = re.sub("AND|OR", lambda word: word[0].lower(), _CLAUSE.sub(compiled, text))
     assert re.fullmatch(r"(holds\[\d+\]|and|or|[ ()])+", formula), text
     code = compile(formula, text, "eval")
     return lambda item, values: eval(code, {"holds": [each(item, values) for each in clauses]})  # noqa: S307
