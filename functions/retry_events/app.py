@@ -37,7 +37,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from inorder_fence import records
 from retry_events import streams
-from retry_events.retries import Fault, Merge, Message, Park, Start, Wait, park_unread
+from retry_events.retries import Fault, Merged, Message, Park, Start, Wait, park_unread
 from retry_events.streams import Stream
 
 KEY_TABLE = os.environ["KEY_TABLE"]
@@ -47,13 +47,7 @@ RETRY_QUEUE_URL = os.environ["RETRY_EVENTS_QUEUE_URL"]
 PARKED_QUEUE_URL = os.environ["PARKED_EVENTS_QUEUE_URL"]
 EXECUTION_SECONDS = float(os.environ["EXECUTION_SECONDS"])
 PATIENCE_SECONDS = float(os.environ["RETRY_HOURS"]) * 3600
-OUTCOMES = {
-    Start: "RetryStarted",
-    Park: "RetryParked",
-    Wait: "RetryWaiting",
-    Merge: "RetryMerged",
-}
-FINISHED = {"RetryStarted", "RetryParked", "RetryMerged"}
+FINISHED = {each.outcome for each in (Start, Park, Merged)}
 logger = Logger()
 metrics = Metrics()
 # The queue retries; to try again here would keep other messages waiting. A message needs at most
@@ -100,7 +94,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailure
 
 @metrics.log_metrics
 def _handle_batch(event: dict[str, Any], _context: LambdaContext) -> PartialItemFailureResponse:
-    messages = [SQSRecord(each) for each in event["Records"]]
+    messages = [SQSRecord(record) for record in event["Records"]]
     with ThreadPoolExecutor(len(messages)) as pool:
         outcomes = list(pool.map(handle, messages))
     for outcome in outcomes:
@@ -140,58 +134,64 @@ def _handle(record: SQSRecord) -> str:
         int(record.attributes.sent_timestamp) / 1000,
         int(record.attributes.approximate_receive_count),
     )
+    details: dict[str, Any] = {"message_id": message.id}
     fault = Fault.read(message)
-    said = {"message_id": message.id} | (_described(fault) if fault else {})
-    decision: Wait | Start | Park | Merge = park_unread(message)
-    if fault:
-        try:
-            decision = _merged(fault, fault.decide(time.time(), PATIENCE_SECONDS))
-            if isinstance(decision, Start):
-                said["execution"] = _start(f"retry-{message.id}", decision.input)
-        except (BotoCoreError, ClientError) as error:
-            said["refusal"] = str(error)
-            decision = fault.decide_again(said["refusal"], time.time(), PATIENCE_SECONDS)
+    decision = _retry(fault, details) if fault else park_unread(message)
     cannot_park = False
     if isinstance(decision, Park):
         try:
             sqs.send_message(QueueUrl=PARKED_QUEUE_URL, MessageBody=decision.body)
-        except (BotoCoreError, ClientError) as error:
-            said["refusal"] = str(error)
-            decision, cannot_park = message.postpone(), True
-        else:
             _mark_parked(fault)
-    outcome = OUTCOMES[type(decision)]
-    if isinstance(decision, Merge) and decision.seconds:
-        outcome = "RetryMerging"
-    if isinstance(decision, Wait | Merge) and decision.seconds:
+        except (BotoCoreError, ClientError) as error:
+            details["refusal"] = str(error)
+            decision, cannot_park = message.postpone(), True
+    if isinstance(decision, Wait):
         sqs.change_message_visibility(
             QueueUrl=RETRY_QUEUE_URL,
             ReceiptHandle=record.receipt_handle,
             VisibilityTimeout=decision.seconds,
         )
-        said["next"] = _iso(time.time() + decision.seconds)
-    log = logger.warning if "refusal" in said else logger.info
-    log(outcome, extra=said)
-    return "RetryFailed" if cannot_park else outcome
+        details["next"] = _iso(time.time() + decision.seconds)
+    log = logger.warning if "refusal" in details else logger.info
+    log(decision.outcome, extra=details)
+    return "RetryFailed" if cannot_park else decision.outcome
 
 
-def _merged(fault: Fault, decision: Wait | Start | Park) -> Wait | Start | Park | Merge:
-    """Let a message start or park its event only if no other message has the event's stream."""
-    if isinstance(decision, Wait):
-        return decision
-    now = time.time()
+def _retry(fault: Fault, details: dict[str, Any]) -> Wait | Start | Park | Merged:
+    """Start an event again if it is due and no other message has its stream.
+
+    If a service refuses, the event waits. What the log should say is added to the details.
+    """
+    details |= _described(fault)
+    try:
+        decision: Wait | Start | Park | Merged = fault.decide(time.time(), PATIENCE_SECONDS)
+        if isinstance(decision, Start | Park):
+            decision = _wait_for_other_message(fault, decision) or decision
+        if isinstance(decision, Start):
+            details["execution"] = _start(f"retry-{fault.message.id}", decision.input)
+    except (BotoCoreError, ClientError) as error:
+        details["refusal"] = str(error)
+        return fault.decide_again(details["refusal"], time.time(), PATIENCE_SECONDS)
+    return decision
+
+
+def _wait_for_other_message(fault: Fault, decision: Start | Park) -> Wait | Merged | None:
+    """Take the stream of a message's event. If another message has it, give what to do instead."""
     status: streams.Status = "PARKING" if isinstance(decision, Park) else "RETRYING"
-    stream = _take(fault, None, now, status)
+    stream = _take(fault, status)
     if stream is None:
-        return decision
-    seconds = stream.seconds_to_wait(fault, now, EXECUTION_SECONDS)
-    if seconds != 0:
-        return Merge(seconds)
-    return fault.message.postpone() if _take(fault, stream, now, status) else decision
+        return None
+    seconds = stream.seconds_to_wait(fault, time.time(), EXECUTION_SECONDS)
+    if seconds is None:
+        return Merged()
+    if seconds:
+        return Wait(seconds, "RetryMerging")
+    return fault.message.postpone() if _take(fault, status, stream) else None
 
 
-def _take(fault: Fault, before: Stream | None, now: float, status: streams.Status) -> Stream | None:
+def _take(fault: Fault, status: streams.Status, before: Stream | None = None) -> Stream | None:
     """Take the stream of a message's event, or give the stream for which that is refused."""
+    now = time.time()
     taken = streams.taken(KEY_TABLE, fault, before, now, status, STATE_MACHINE, EXECUTION_SECONDS)
     try:
         dynamodb.put_item(**taken)
@@ -202,12 +202,9 @@ def _take(fault: Fault, before: Stream | None, now: float, status: streams.Statu
 
 def _mark_parked(fault: Fault | None) -> None:
     """Finish the other messages of a parked event. If that fails, they wait, and then park it."""
-    with suppress(BotoCoreError, ClientError):
+    with suppress(BotoCoreError, ClientError, LookupError):
         if fault:
-            taken = streams.taken(
-                KEY_TABLE, fault, None, time.time(), "PARKED", STATE_MACHINE, EXECUTION_SECONDS
-            )
-            dynamodb.put_item(**taken)
+            _take(fault, "PARKED")
 
 
 def _start(name: str, text: str) -> str:
@@ -224,13 +221,14 @@ def _start(name: str, text: str) -> str:
 
 def _described(fault: Fault) -> dict[str, Any]:
     """Describe a fault for the log, from which `inorder retrying` reads it."""
-    names = ("object_key", "sequencer")
     described = records.s3_object(fault.body["event"])
-    # An `object_key` does not tell a key from a version.
-    fields = {"key": "key", "version_id": "version-id"}
+    names = {
+        **{name: fault.body.get(name) for name in ("object_key", "sequencer")},
+        # An `object_key` does not tell a key from a version.
+        **{"key": described.get("key"), "version_id": described.get("version-id")},
+    }
     return {
-        **{name: fault.body[name] for name in names if name in fault.body},
-        **{name: described[field] for name, field in fields.items() if field in described},
+        **{name: value for name, value in names.items() if value is not None},
         "attempts": fault.attempt + 1,
         "since": _iso(fault.since),
         "reasons": fault.reasons,

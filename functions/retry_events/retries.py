@@ -15,7 +15,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, ClassVar
 
 from inorder_fence.records import Json, as_json, without_history
 
@@ -68,14 +68,14 @@ class Wait:
     """The message stays in the queue for a number of seconds."""
 
     seconds: int  # from 1 to 900
+    outcome: str = "RetryWaiting"
 
 
 @dataclass(frozen=True)
-class Merge:
-    """Another message of the same event goes on."""
+class Merged:
+    """The message is finished, because another one has parked its event."""
 
-    # For how long this one waits. None if it is finished.
-    seconds: int | None
+    outcome: ClassVar = "RetryMerged"
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,7 @@ class Start:
     """An execution is started."""
 
     input: str
+    outcome: ClassVar = "RetryStarted"
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,7 @@ class Park:
     """The event is parked."""
 
     body: str  # of the message for the queue of parked events
+    outcome: ClassVar = "RetryParked"
 
 
 @dataclass(frozen=True)
@@ -180,8 +182,12 @@ class Fault:
         return self.message.postpone()
 
     def _decide(self, now: float, patience: float) -> Wait | Start | Park:
+        is_rejection = self.body["reason"].get("rejected") is True
         is_over = self.message.sent >= self.since + patience and not self._is_locked()
-        if is_over or self._is_hopeless() or self._is_rejection():
+        is_hopeless = any(
+            _count(self.reasons, error) > at_most for error, at_most in RETRIES_AT_MOST.items()
+        )
+        if is_rejection or is_over or is_hopeless:
             return self._park()
         due = self.message.sent + self.message.delay(self._growths())
         if now < due:
@@ -202,16 +208,6 @@ class Fault:
     def _is_locked(self) -> bool:
         """Tell whether the event has waited for its key's lock, and has not failed."""
         return bool(self.body["reason"].get("Error") == LOCKED)
-
-    def _is_hopeless(self) -> bool:
-        """Tell whether an error has come again too often."""
-        return any(
-            _count(self.reasons, error) > at_most for error, at_most in RETRIES_AT_MOST.items()
-        )
-
-    def _is_rejection(self) -> bool:
-        """Tell whether no further attempt can help, as a state machine has found."""
-        return self.body["reason"].get("rejected") is True
 
     def _input(self) -> str:
         history = {
@@ -288,7 +284,7 @@ def _with_reason(reasons: tuple[str, ...], text: str) -> tuple[str, ...]:
     """Add a reason as the last one, and count it if it is there already."""
     counts, text = _counts(reasons), _line(text)
     counts[text] = counts.pop(text, 0) + 1
-    written = [f"{each} ({count} times)" if count > 1 else each for each, count in counts.items()]
+    written = [f"{line} ({count} times)" if count > 1 else line for line, count in counts.items()]
     return tuple(written[-MAXIMUM_REASONS:])
 
 
@@ -301,11 +297,10 @@ def _count(reasons: tuple[str, ...], error: str) -> int:
 def _counts(reasons: tuple[str, ...]) -> dict[str, int]:
     """Give how often each reason came."""
     counts: dict[str, int] = {}
-    for each in reasons:
-        counted = _COUNTED.fullmatch(each)
-        counts[_line(counted["text"] if counted else each)] = (
-            int(counted["count"]) if counted else 1
-        )
+    for reason in reasons:
+        counted = _COUNTED.fullmatch(reason)
+        text, count = counted.group("text", "count") if counted else (reason, 1)
+        counts[_line(text)] = int(count)
     return counts
 
 
