@@ -58,17 +58,18 @@ states: install
 STEM = $(subst -,_,$(POLICY))
 TABLE = tests/policies/$(STEM)/cases.py
 ABOUT = $(BIN)/python -m pytest -qq -n 2 --maxfail 5 --tb short --policy "$(POLICY)"
+# CONTRIBUTING.md has the same on one page, under "You added or changed".
 HINT = || { test $$? = 5 || { echo "$(1)" >&2; exit 1; }; }
 
 prove: install ## Run all that is known about one policy, in minutes: make prove POLICY=name
 	@test -n "$(POLICY)" || { echo "Say which policy: make prove POLICY=name" >&2; exit 1; }
 	$(BIN)/inorder check "$$($(BIN)/python -c 'import sys; from inorder.model.policies import asl_file; print(asl_file(sys.argv[1]))' "$(POLICY)")"
-	$(ABOUT) tests/policies/test_states.py $(call HINT,Either the ASL file is wrong or $(TABLE) must say what the state now does.)
+	$(ABOUT) tests/policies/test_states.py $(call HINT,Either the ASL file is wrong or $(TABLE) must say what the state now does: its CHOICES or TRANSITIONS and its OUTPUTS and WRITES.)
 	$(ABOUT) tests/policies tests/template $(addprefix --ignore tests/policies/test_,states.py engines.py recipes.py) \
-	$(call HINT,If the policy now promises something else: change STORIES of $(TABLE) and its facts in statemachine/policies.toml.)
+	$(call HINT,If the policy now promises something else: change STORIES or SECONDS of $(TABLE) or its facts in statemachine/policies.toml (and run inorder policy tables). A state that calls another service needs an action in template.yaml.)
 	$(ABOUT) tests/policies/test_engines.py $(call HINT,An engine understands the ASL file otherwise: write that state in another way.)
-	$(ABOUT) tests/proof/model $(call HINT,The trace shows how promise.py is broken. A new state must have its name there. BROKEN must replace what the file has.)
-	$(BIN)/python -m tests.proof.mutants "$(POLICY)" $(call HINT,Add a case for what SURVIVES to $(TABLE) or give the reason in SURVIVORS there.)
+	$(ABOUT) tests/proof/model $(call HINT,The trace shows how promise.py is broken. A new state in which the work begins must have its name in holding there. A Breakage must replace what the file has.)
+	$(BIN)/python -m tests.proof.mutants "$(POLICY)" $(call HINT,Add a case for what SURVIVES to $(TABLE) or give the reason in survivors of CASES there.)
 
 model: install ## Explore the longer scenarios with the model checker
 	@MODEL=1 $(BIN)/python -m pytest -n 2 --dist worksteal --timeout 1800 tests/proof/model

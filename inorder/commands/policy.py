@@ -8,6 +8,7 @@ import click
 from inorder import PROJECT, new_policy
 from inorder.asl import check_file, numbers
 from inorder.commands.group import Group
+from inorder.model.policies import DOCUMENT, with_tables
 
 
 @click.command()
@@ -31,7 +32,7 @@ def check(files: tuple[Path, ...], standard: bool) -> None:
 
 @click.group("policy", cls=Group)
 def policy_group() -> None:
-    """Make policies of your own."""
+    """Make a policy of your own; render the tables of policies."""
 
 
 @policy_group.command()
@@ -51,3 +52,11 @@ def new(name: str, source: str) -> None:
             f"A state machine is named STACK_{name}, in at most 80 characters: the stack's name may"
             f" now have {longest} instead of {before}."
         )
+
+
+@policy_group.command()
+def tables() -> None:
+    """Render the tables of docs/policies.md, from statemachine/policies.toml and the ASL files."""
+    document = PROJECT / DOCUMENT
+    document.write_text(with_tables(document.read_text(encoding="utf-8")), encoding="utf-8")
+    click.echo(f"Written: {DOCUMENT}")

@@ -65,6 +65,7 @@ class Policy:
     log: Log
     file: str = ""
     like: str | None = None
+    without_output: frozenset[str] = frozenset()
     each_poll: Cost = Cost(**NOTHING)
     index: Mapping[str, int] = field(default_factory=dict, hash=False)
 
@@ -153,7 +154,10 @@ def tables(project: Path = PROJECT) -> dict[str, str]:
     return {
         "policies": table(
             ["policy", "promise", "use it for"],
-            ([f"`{each.name}`", each.promise, each.use] for each in found),
+            (
+                [f"`{each.name}`", each.promise, each.use + " The default." * (each is found[0])]
+                for each in found
+            ),
         ),
         "costs": table(
             ["cost of", "uncontended", "duplicate", "older event", "waiter", "log in KB"],
@@ -210,4 +214,8 @@ def _policy(name: str, facts: dict[str, Any]) -> Policy:
     texts = {each: " ".join(facts[each].split()) for each in ("promise", "use")}
     cost = Costs(**{situation: Cost(**each) for situation, each in facts["cost"].items()})
     counted = {"cost": cost, "each_poll": Cost(**facts.get("each_poll", NOTHING))}
-    return Policy(name, **facts | texts | counted | {"log": Log(**facts["log"])})
+    more = {
+        "log": Log(**facts["log"]),
+        "without_output": frozenset(facts.get("without_output", ())),
+    }
+    return Policy(name, **facts | texts | counted | more)

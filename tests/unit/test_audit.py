@@ -151,6 +151,28 @@ def test_an_entry_of_the_index_is_waited_for_until_sweeps_and_retries_had_their_
 FAILED = {"status": "FAILED", "sequencer": SEQUENCER, "event": json.dumps(created(etag="e"))}
 DELETED = FAILED | {"event": json.dumps(deleted())}
 
+SKIPPED = FAILED | {"status": "DONE", "outcome": "Skipped"}
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        (SKIPPED, "right"),
+        (SKIPPED | {"outcome": "Processed"}, "missing"),
+        (SKIPPED | {"status": "FAILED"}, "missing"),
+        # The last event that ended so was of another content.
+        (SKIPPED | {"event": json.dumps(created())}, "missing"),
+    ],
+)
+def test_no_output_is_right_after_an_outcome_without_one(
+    record: dict[str, str], expected: str
+) -> None:
+    reading = Reading(X, record, NOTHING, SOURCE)
+    assert verdict_of(reading, without_output=frozenset({"Skipped"})) == expected
+    assert verdict_of(reading) == "missing"
+    stale = replace(reading, output=made(etag="other"))
+    assert verdict_of(stale, without_output=frozenset({"Skipped"})) == "stale"
+
 
 @pytest.mark.parametrize(
     ("record", "retries", "expected"),

@@ -72,6 +72,22 @@ def test_a_new_policy_has_the_facts_of_its_source_until_they_are_edited(project:
         assert new == replace(copied, name=made, file="", like="every-version")
 
 
+def test_the_default_is_that_of_the_template_whatever_is_made_of_it(project: Path) -> None:
+    new_policy.create("made-by-test", "latest-wins", project)
+    document = (project / policies.DOCUMENT).read_text(encoding="utf-8")
+    [default] = [line for line in document.splitlines() if line.endswith("The default. |")]
+    assert default.startswith("| `latest-wins` |")
+
+
+def test_the_tables_are_rendered_by_a_command(project: Path) -> None:
+    document = project / policies.DOCUMENT
+    right = document.read_text(encoding="utf-8")
+    document.write_text(replaced(right, "The default. |", "Nothing. |"), encoding="utf-8")
+    command = [sys.executable, "-m", "inorder.commands.main", "policy", "tables"]
+    assert subprocess.check_output(command, cwd=project, text=True) == "Written: docs/policies.md\n"  # noqa: S603
+    assert document.read_text(encoding="utf-8") == right
+
+
 def test_the_command_says_what_a_long_name_leaves_for_the_names_of_stacks(project: Path) -> None:
     command = [sys.executable, "-m", "inorder.commands.main", "policy", "new", "fourteen-chars"]
     said = subprocess.check_output(command, cwd=project, text=True).splitlines()  # noqa: S603
