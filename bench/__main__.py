@@ -38,6 +38,9 @@ def main(workloads: tuple[str, ...], contenders: tuple[str, ...], runs: int, ful
         for each in contenders[first:] + contenders[:first]
         if not (full and results.has(workload, each, run))
     ]
+    if not turns:
+        say("nothing is left to measure")
+        return
     # Like an interrupt: the local AWS and its functions end too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     wrong = []

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import zipfile
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -127,16 +128,10 @@ def code_of_functions() -> bytes:
 @contextmanager
 def laboratory(folder: Path, contenders: Collection[str]) -> Iterator[Laboratory]:
     """Start a local AWS, deploy what the contenders need, and remove it again."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*"):
-        if old.is_file():
-            old.unlink()
-    settings = {
-        "BENCH_FOLDER": str(folder),
-        "LAMBDA_WARM_TTL_SECONDS": "36000",
-    }
-    folder_of_aws = folder / "local-aws"
-    with local_aws.start(folder_of_aws, settings=settings, server="bench.server") as local:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    settings = {"BENCH_FOLDER": str(folder), "LAMBDA_WARM_TTL_SECONDS": "36000"}
+    with local_aws.start(folder / "local-aws", settings=settings, server="bench.server") as local:
         made = Laboratory(local, folder)
         made.deploy(contenders)
         yield made
