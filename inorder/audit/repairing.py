@@ -15,7 +15,7 @@ first 32 digits are zeros.
 
 The source is read after the record and the output. Thus it is at least as new as every event that
 the repair supersedes. If it changes later, the fence refuses the repair, because its ETag no longer
-fits, and the event of that change is newer. tests/proof/model searches this.
+fits, and the event of that change is newer. tests/proof/simulation/test_repairs.py tries this.
 """
 
 from __future__ import annotations
