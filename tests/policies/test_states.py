@@ -20,7 +20,6 @@ from tests.policies.table import (
 )
 from tests.policies.tables import STATES, TABLES
 from tests.proof.simulation.machine import first_for
-from tests.support.replacing import replaced
 from tests.support.resolved_template import template
 from tests.support.state_machines import substitute
 
@@ -47,8 +46,6 @@ def run_state(
     if error and (found := first_for(states[name].get("Retry", []), error)[1]):
         configuration = {"stateConfiguration": {"retrierRetryCount": found["MaxAttempts"]}}
     definition = json.dumps({"StartAt": next(iter(states)), "States": states})
-    if resources:  # a message that is sent comes at once
-        definition = replaced(definition, '"DelaySeconds": 300', '"DelaySeconds": 0')
     given = CREATED if event is None else event
     context = {
         "Execution": {"Id": EXECUTION, "Name": "test", "Input": given},
