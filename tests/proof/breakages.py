@@ -151,11 +151,20 @@ BREAKAGES = (
     Breakage(
         "a damaged event is worked on",
         Search(
-            Scenario([A], damaged=Damage("detail.object.sequencer", 5)),
+            Scenario([A], damaged=Damage("detail.object.key", 5)),
             "I4: 1a works on an invalid event",
         ),
-        '{ "Variable": "$.detail.object.sequencer", "IsString": true },',
+        '{ "Variable": "$.detail.object.key", "IsString": true },',
         "",
+    ),
+    Breakage(
+        "an event that has no order is recorded",
+        Search(
+            Scenario([A], damaged=Damage("detail.object.sequencer", "test")),
+            "I4: 1a works on an invalid event",
+        ),
+        '"NumericGreaterThan": 0, "Next": "Reject Event"',
+        '"NumericGreaterThan": 9, "Next": "Reject Event"',
     ),
     Breakage(
         "a locked key is claimed",

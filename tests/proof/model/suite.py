@@ -101,6 +101,7 @@ DAMAGED = tuple(
         *(Damage("detail-type", value) for value in (5, "Object Restore Completed")),
         *(Damage("detail.bucket.name", value) for value in (5, "")),
         Damage("detail.object"),
+        Damage("detail.object.sequencer", "test"),
         *(
             Damage(f"detail.object.{name}", value)
             for name in ("key", "etag", "sequencer")

@@ -236,10 +236,17 @@ _INTRINSICS: dict[str, Callable[..., Any]] = {
     ),
     "States.JsonMerge": lambda _, one, other, _deep: one | other,
     "States.MathAdd": lambda _, one, other: one + other,
-    "States.StringSplit": lambda _, text, ends: re.findall(f"[^{re.escape(ends)}]+", text),
+    "States.StringSplit": lambda _, text, ends: _split(text, ends),
     "States.StringToJson": lambda _, text: json.loads(text),
     "States.UUID": lambda context: str(UUID(int=context.clock.random.getrandbits(128))),
 }
+
+
+def _split(text: Any, ends: str) -> list[str]:
+    """Split at each of the characters, and leave empty parts out."""
+    if not isinstance(text, str):
+        raise UncaughtError(f"{text} is no text")
+    return re.findall(f"[^{re.escape(ends)}]+", text)
 
 
 def _template(template: Any) -> Evaluate:
