@@ -16,7 +16,7 @@ from inorder import PROJECT
 from inorder.errors import Failure
 from inorder.model.policies import DOCUMENT, FACTS, asl_file, names, own_file, stem, with_tables
 
-TEMPLATE = "template.yaml"
+TEMPLATE, PERMISSIONS = "template.yaml", "docs/permissions.md"
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST_NAME = 40
 
@@ -42,6 +42,7 @@ def create(name: str, source: str, project: Path = PROJECT) -> list[Path]:
             file: _renamed(_read(project / asl_file(source, project)), name, source),
             FACTS: _with_facts(_read(project / FACTS), name, source),
             TEMPLATE: _with_policy(_read(project / TEMPLATE), name, source, project),
+            PERMISSIONS: _with_machine(_read(project / PERMISSIONS), name, source),
         }
         for test in (project / f"tests/policies/{stem(source)}").glob("*.py"):
             copy = test.name.replace(stem(source), stem(name))
@@ -126,6 +127,12 @@ def _with_policy(template: str, name: str, source: str, project: Path) -> str:
         original = f"\n{line.format(taken)}"
         template = _replaced(template, original, original + line.format(given))
     return "".join(_with_condition(template, name, source))
+
+
+def _with_machine(page: str, name: str, source: str) -> str:
+    """Add a policy's state machine to what the rule may start."""
+    new, old = (f"`{_logical_id(each)}StateMachine`" for each in (name, source))
+    return _replaced(page, old, f"{old}, {new}", PERMISSIONS)
 
 
 def _replaced(text: str, original: str, other: str, file: str = TEMPLATE) -> str:
