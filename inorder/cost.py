@@ -113,6 +113,7 @@ class Workload:
     object_kb: float = 100  # size of an output
     key_bytes: int = 50  # length of an object's key, which is in the records
     log_level: str = "ALL"
+    log_data: bool = True  # whether the log has what the states received and returned
 
     def __post_init__(self) -> None:
         if any(isinstance(each, float) and math.isnan(each) for each in astuple(self)):
@@ -281,9 +282,10 @@ def _of_policy(policy: Policy, situation: str, work: Workload) -> dict[str, floa
         **_of_table(counted, work),
         **_of_function(counted.invocations, work, function_ms),
     }
+    log = policy.log if work.log_data else policy.log_without_data
     kilobytes = {
         # What a holder does to start an execution writes as much as a poll.
-        "ALL": policy.log.uncontended * executions + (count + is_started) * (policy.log.poll or 0),
+        "ALL": log.uncontended * executions + (count + is_started) * (log.poll or 0),
         # Any write may be refused, except an uncontended event's.
         "ERROR": assumed["error_kb"] * counted.writes * (situation != "uncontended"),
     }

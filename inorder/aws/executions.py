@@ -32,6 +32,8 @@ class StateMachine(ABC):
 
     poll_seconds = 0.03  # between two questions whether an execution has ended
     search_seconds = 30  # for which the executions of a key are searched for
+    has_all_entries = True  # of each execution, unless some are missing
+    names_keys = True  # of all executions, as it has their events
 
     def __init__(self, client: Any, arn: str) -> None:
         self.client, self.arn = client, arn
@@ -81,8 +83,9 @@ class StateMachine(ABC):
         """Read one execution."""
         if arn in self._ended:
             return self._ended[arn]
-        execution = execution_of(arn, self.entries(arn), not self.unknown)
-        if execution.status != "RUNNING":
+        execution = execution_of(arn, self.entries(arn), self.has_all_entries)
+        # The line that names the key may come after the end.
+        if execution.status != "RUNNING" and (execution.key or self.names_keys):
             self._ended[arn] = execution
         return execution
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import partial
@@ -24,6 +24,7 @@ from inorder.story.parts import Facts, Output, Part, Queued, Source
 from inorder_fence import named_version
 from inorder_fence.fenced_output import MAXIMUM_KEY_BYTES, output_key
 from inorder_fence.records import object_key, s3_object
+from inorder_fence.stuck import LOCK
 
 Read = TypeVar("Read")
 # Of a record, in bytes.
@@ -64,6 +65,7 @@ class Gathering:
         self.key = self._named()
         executions = self._read("executions", self._executions)
         records = self._read("records", lambda: self._records(executions))
+        executions += self._read("executions", lambda: self._holders(executions, records))
         source = next(iter(self._read("object", self._source)), None)
         outputs = self._read("output", self._outputs)
         handles_deletions = stack.parameters.get("HandleDeletions") != "false"
@@ -134,6 +136,20 @@ class Gathering:
                 found = self.aws.table.get_item(Key={"id": each}, ConsistentRead=True)
                 if item := found.get("Item"):
                     yield item
+
+    def _holders(
+        self, executions: Iterable[Execution], records: Iterable[dict[str, Any]]
+    ) -> Iterable[Execution]:
+        """Read the execution that has the lock, if only the record says whose it is."""
+        locked = object_key(self.aws.stack.input_bucket, self.key, self.version_id)
+        known = {each.arn for each in executions}
+        for record in records if not self.machine.names_keys else ():
+            arn = str(record.get("execution"))
+            if record["id"] == locked and LOCK in record and arn not in known:
+                found = self.machine.describe(arn)
+                if found.started and found.event is None:
+                    answer = {"key": self.key, "version_id": self.version_id}
+                    yield replace(found, answer=answer)
 
     def _named(self) -> str:
         """Find the key that was meant: the first for which there is an object, or a record."""

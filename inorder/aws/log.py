@@ -25,6 +25,7 @@ from inorder.model.execution import (
     ANY,
     BEGINNING,
     ENDS,
+    LAST_EXITED,
     LIFE,
     UNREADABLE,
     Entry,
@@ -51,9 +52,9 @@ class AwsStateMachine(StateMachine):
     AWS delivers log entries as well as it can, and guarantees neither that all come nor when:
     https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html. An execution without a last
     entry runs, as far as this class knows. The log has the level ``ALL``, ``ERROR`` or ``OFF``;
-    without a log, its group has no name. Below ``ALL``, the lines that the function has written
-    tell how executions ended that did not fail. Executions that started before `since` are not
-    listed, unless a filter says otherwise.
+    without a log, its group has no name. Below ``ALL``, and in a log without data, the lines that
+    the function has written tell keys, and how executions ended that did not fail. Executions that
+    started before `since` are not listed, unless a filter says otherwise.
     """
 
     poll_seconds = 2  # a log takes a few seconds to arrive, and calls are limited
@@ -67,26 +68,32 @@ class AwsStateMachine(StateMachine):
         since: datetime | None = None,
         level: str = "ALL",
         function_log_group: str = "",
+        has_data: bool = True,
     ) -> None:
         super().__init__(client, arn)
         self._logs, self._log_group, self._since = logs, log_group, since
         self._level, self._function_log_group = level, function_log_group
+        self._has_data = has_data
+        self.has_all_entries = level == "ALL"
+        self.names_keys = self.has_all_entries and has_data
         self._spans: dict[str, tuple[datetime, datetime]] = {}  # when executions ran, at most
         self._recent: dict[str, dict[int, Entry]] = {}  # what `changed` has read, by ARN and ID
         self._latest = EARLIEST  # the time of the latest of these entries
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """What the log lacks because of its level; entries may be missing at any level."""
-        if self._level == "ALL":
+        """What the log lacks because of its settings; entries may be missing with any of them."""
+        if self.names_keys:
             return ()
+        if self.has_all_entries:
+            return (NO_DATA,)
         has = "only what failed" if self._log_group else "no executions"
         return (
             f"The log has the level {self._level if self._log_group else 'OFF'}: it has {has}."
             " Other executions are known if they called the function and its log names them, with"
             " its answer for their outcome. Not known are those that run or wait, are retried, or"
-            " ended as duplicates or superseded without a call. Of a version, or a key with a #,"
-            " an execution that failed has the ID of the record, but not the key.",
+            " ended as duplicates or superseded without a call."
+            + (NO_KEY_OF_VERSION if self._has_data else NO_KEY_OF_FAILED),
         )
 
     def entries(self, arn: str) -> list[Entry]:
@@ -98,7 +105,7 @@ class AwsStateMachine(StateMachine):
             found.setdefault(entry.id, entry)
             if found[max(found)].type in ENDS and len(found) == max(found):
                 break
-        if self._level != "ALL":
+        if not self.names_keys:
             for _, _, answer in self._answers(f'$.execution = "{arn}"', since, until):
                 found.setdefault(answer.id, answer)
         return _in_order(found)
@@ -145,7 +152,7 @@ class AwsStateMachine(StateMachine):
             pattern = f"{{ {_any_of(FIRST_AND_LAST)} && ($.execution_arn = {named}) }}"
             entries = self._entries(pattern, since)
             answers = self._answers(f"$.execution = {named}", since)
-            for _, arn, entry in chain(entries, answers if self._level != "ALL" else ()):
+            for _, arn, entry in chain(entries, () if self.names_keys else answers):
                 found.setdefault(arn, {})[entry.id] = entry
         for arn, read in found.items():
             self._note(arn, read)
@@ -179,10 +186,11 @@ class AwsStateMachine(StateMachine):
 
     def _listed(self, since: datetime) -> Iterator[Read]:
         """Read what a list needs, the newest first."""
-        if self._level == "ALL":
+        if self.names_keys:
             return self._entries(f"{{ {_any_of(LISTED)} }}", since)
-        # At this level there is no other entry from which to learn whose execution it was.
-        entries = self._entries(f"{{ {_any_of((*ENDS, 'FailStateEntered'))} }}", since)
+        # Below ALL, there is no other entry from which to learn whose execution it was.
+        types = (*LISTED, *LAST_EXITED) if self.has_all_entries else (*ENDS, "FailStateEntered")
+        entries = self._entries(f"{{ {_any_of(types)} }}", since)
         return _newest_first(entries, self._answers('$.source_key = "*"', since))
 
     def _of_key(self, key: str, since: datetime, unread: list[str]) -> Iterator[Execution]:
@@ -190,15 +198,20 @@ class AwsStateMachine(StateMachine):
         # At best, CloudWatch leaves out the other keys.
         plain = max(_PLAIN.findall(key), key=len, default="")
         like = f'"*{plain}*"' if plain else '"*"'
-        first = "ExecutionStarted" if self._level == "ALL" else "FailStateEntered"
+        first = "ExecutionStarted" if self.names_keys else "FailStateEntered"
         pattern = f'{{ ($.type = "{first}") && ($.details.input = {like}) }}'
         entries = self._entries(pattern, since, unread=unread)
         answers = self._answers(f"$.source_key = {like}", since)
 
         def naming() -> Iterator[Read]:
-            at_all = self._level == "ALL"
-            yield from entries if at_all else _newest_first(entries, answers)
-            if at_all and unread:  # the function's lines are fewer, but not of all executions
+            if not self._has_data:  # no entry has an input
+                yield from answers
+                return
+            if not self.names_keys:
+                yield from _newest_first(entries, answers)
+                return
+            yield from entries
+            if unread:  # the function's lines are fewer, but not of all executions
                 yield from answers
 
         seen: set[str] = set()
@@ -235,7 +248,8 @@ class AwsStateMachine(StateMachine):
         """Read lines of the function, the newest first."""
         pattern = f'{{ ({named}) && ($.execution = "arn:*") }}'
         for line in self._lines(self._function_log_group, pattern, since, until):
-            if answer := _answer(line):
+            answer = _answer(line)
+            if answer and (answer[1].details["outcome"] or not self._has_data):
                 yield line["timestamp"] / 1000, *answer
 
     def _lines(
@@ -263,6 +277,20 @@ class AwsStateMachine(StateMachine):
             yield from page["events"]
 
 
+NO_DATA = (
+    "The log is without data (ExecutionLogData): it has the states, but no events, inputs, outputs"
+    " and numbers of attempts. An execution has a key if it called the function, and the function's"
+    " log names it. Not known are the keys of those that wait, are retried, or ended as duplicates"
+    " or superseded without a call."
+)
+NO_KEY_OF_VERSION = (
+    " Of a version, or a key with a #, an execution that failed has the ID of the record, but not"
+    " the key."
+)
+NO_KEY_OF_FAILED = (
+    " The log is without data (ExecutionLogData), so an execution that failed without a call has"
+    " no key."
+)
 SEARCH_ENDED = (
     f"The log was searched for {StateMachine.search_seconds} s, the newest first, and not to its"
     " end: of older executions, only those that called the function were found."
@@ -291,15 +319,20 @@ def _entry(event: Mapping[str, Any]) -> tuple[str, Entry] | None:
 
 
 def _answer(line: Mapping[str, Any]) -> tuple[str, Entry] | None:
-    """Read what the function has answered to which execution; None if the line does not tell."""
+    """Read what the function has answered to which execution; None if the line does not tell.
+
+    What it has rejected, or any other line of its event, has no outcome.
+    """
     with suppress(*UNREADABLE, AttributeError, KeyError, OSError):
         said = json.loads(line["message"])
         at = datetime.fromtimestamp(int(line["timestamp"]) / 1000, UTC)
-        if said["message"] in DONE:  # what is rejected fails, which the log has
-            names = {"key": "source_key", "sequencer": "sequencer", "outcome": "message"}
-            details = {name: str(said[field]) for name, field in names.items()}
-            details["version_id"] = said.get("version_id")
-            return str(said["execution"]), Entry(ANSWERED, details, at)
+        details = {
+            "key": str(said["source_key"]),
+            "sequencer": str(said["sequencer"]),
+            "version_id": said.get("version_id"),
+            "outcome": said["message"] if said["message"] in DONE else None,
+        }
+        return str(said["execution"]), Entry(ANSWERED, details, at)
     return None
 
 
@@ -354,7 +387,11 @@ def state_machine(
     try:
         states.list_executions(stateMachineArn=arn, maxResults=1)
     except states.exceptions.StateMachineTypeNotSupported:
-        level = described.get("loggingConfiguration", {}).get("level", "OFF")
-        group = log_group(described) if level != "OFF" else ""
-        return AwsStateMachine(states, arn, logs, group, since, level, function_log_group)
+        logging = described.get("loggingConfiguration", {})
+        level = logging.get("level", "OFF")
+        is_off = level == "OFF"
+        group = "" if is_off else log_group(described)
+        has_data = is_off or logging.get("includeExecutionData", False)
+        options = since, level, function_log_group, has_data
+        return AwsStateMachine(states, arn, logs, group, *options)
     return LocalStateMachine(states, arn, others)

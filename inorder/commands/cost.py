@@ -35,6 +35,7 @@ DEFAULT = Workload()
 )
 @click.option("--policy", "policy_name", type=click.Choice(names()), default=names()[0])
 @click.option("--log-level", type=click.Choice(cost.LOG_LEVELS), default=DEFAULT.log_level)
+@click.option("--log-data/--no-log-data", default=DEFAULT.log_data, show_default=True)
 @click.option(
     "--object-kb", type=up_to(LARGEST_OBJECT_KB), default=DEFAULT.object_kb, show_default=True
 )

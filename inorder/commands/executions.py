@@ -163,6 +163,8 @@ def put(stack_name: str, file: Path, key: str | None) -> None:
         wait_until(has_started, EVENT_SECONDS, "its execution", machine.poll_seconds)
         ended = machine.wait(found[-1].arn, EXPRESS_SECONDS)
     except TimeoutError as error:
+        for each in machine.unknown:
+            say(each)
         raise Failure(f"{error} `inorder why {shown}` and `inorder doctor` say more.") from None
     show(machine, ended)
     if ended.status != "SUCCEEDED" or ended.outcome == RETRYING:

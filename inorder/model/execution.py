@@ -21,6 +21,8 @@ ENDS = {
     "ExecutionTimedOut": "TIMED_OUT",
 }
 ANSWERED = "FunctionAnswered"  # an entry that the function has written, not the state machine
+# A last state of one of these types has the name of the outcome, which the output also has.
+LAST_EXITED = ("PassStateExited", "SucceedStateExited")
 # What JSON, or a time in it, may raise that somebody else has written.
 UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError)
 BEGINNING = datetime.fromtimestamp(0, UTC)  # instead of a time that is not known
@@ -285,6 +287,7 @@ class _Reader:
         self.missing = 0
         self._last_id = 0
         self._answered: datetime | None = None
+        self._left = 0, ""  # the ID and the name of the latest in LAST_EXITED
 
     def read(self, entry: Entry) -> None:
         """Learn from the next entry."""
@@ -303,8 +306,11 @@ class _Reader:
         elif kind.endswith("StateExited"):
             if self.steps and self.steps[-1].state == details.get("name"):
                 self._change(output=_data(details, "output"), exited=at)
+            if kind in LAST_EXITED:
+                self._left = number, str(details.get("name"))
         elif kind in ENDS:
-            self._end(kind, details, at)
+            named = self._outcome(kind, details, number)
+            self._end(kind, details | named, at)
         elif kind == ANSWERED:
             self.found, self._answered = replace(self.found, answer=details), at
         elif kind in _BEGUN | _SUCCEEDED | _FAILED:
@@ -312,9 +318,18 @@ class _Reader:
 
     def answer(self) -> None:
         """Take the function's answer for the end of an execution, if it has none."""
-        if said := self.found.answer:
-            output = json.dumps({"outcome": said["outcome"]})
-            self._end("ExecutionSucceeded", {"output": output}, self._answered)
+        outcome = (self.found.answer or {}).get("outcome")
+        if outcome:
+            self._end("ExecutionSucceeded", _output(outcome), self._answered)
+
+    def _outcome(self, kind: str, details: Mapping[str, Any], number: int) -> dict[str, str]:
+        """Take the outcome from the last state or the answer, if the log is without data."""
+        if kind != "ExecutionSucceeded" or "output" in details:
+            return {}
+        before, name = self._left
+        answered = (self.found.answer or {}).get("outcome")
+        outcome = name if before and before == number - 1 else answered
+        return _output(outcome) if outcome else {}
 
     def _end(self, kind: str, details: dict[str, Any], at: datetime | None) -> None:
         error = str(details["error"]) if details.get("error") else None
@@ -346,6 +361,10 @@ class _Reader:
 
     def _change(self, **changes: Any) -> None:
         self.steps[-1] = replace(self.steps[-1], **changes)
+
+
+def _output(outcome: str) -> dict[str, str]:
+    return {"output": json.dumps({"outcome": outcome})}
 
 
 def _seconds(start: datetime | None, end: datetime | None) -> float | None:

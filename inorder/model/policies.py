@@ -63,6 +63,7 @@ class Policy:
     keeps: Literal["newest", "first", "each", "last"]
     cost: Costs
     log: Log
+    log_without_data: Log
     file: str = ""
     like: str | None = None
     without_output: frozenset[str] = frozenset()
@@ -160,7 +161,15 @@ def tables(project: Path = PROJECT) -> dict[str, str]:
             ),
         ),
         "costs": table(
-            ["cost of", "uncontended", "duplicate", "older event", "waiter", "log in KB"],
+            [
+                "cost of",
+                "uncontended",
+                "duplicate",
+                "older event",
+                "waiter",
+                "log in KB",
+                "without data",
+            ],
             (
                 [
                     f"`{each.name}`",
@@ -169,6 +178,7 @@ def tables(project: Path = PROJECT) -> dict[str, str]:
                     str(each.cost.older),
                     str(each.cost.waiter or "-"),
                     str(each.log),
+                    str(each.log_without_data),
                 ]
                 for each in found
             ),
@@ -216,6 +226,7 @@ def _policy(name: str, facts: dict[str, Any]) -> Policy:
     counted = {"cost": cost, "each_poll": Cost(**facts.get("each_poll", NOTHING))}
     more = {
         "log": Log(**facts["log"]),
+        "log_without_data": Log(**facts["log_without_data"]),
         "without_output": frozenset(facts.get("without_output", ())),
     }
     return Policy(name, **facts | texts | counted | more)

@@ -51,6 +51,8 @@ def reason_of(execution: Execution) -> str:
         if isinstance(reason, dict) and "Error" in reason:
             error, cause = reason["Error"], reason.get("Cause")
             break
+    if error is None and execution.outcome:
+        return "The log does not have the reason"
     if error is None:
         last = execution.path[-1] if execution.path else "a state that is not known"
         return f"It was ended in {last}, unfinished"

@@ -28,7 +28,7 @@ def _recorded(known: Known, record: Mapping[str, Any]) -> Iterator[Pending]:
     if LOCK in record:
         yield _lock(known, record)
         holder = known.by_arn.get(str(record.get("execution")))
-        if not holder:
+        if not (holder and holder.sequencer):
             text = f"Event {sequencer} is the newest that is recorded, and it is not finished."
             yield Pending("waiting", sequencer, text)
         elif holder.sequencer != sequencer:

@@ -22,7 +22,7 @@ from tests.proof.simulation.machine import Context, Execution, Machine
 from tests.proof.simulation.table import Table
 from tests.support.events import changed, shipped
 from tests.support.in_process import INPUT, InProcess
-from tests.support.log_size import METADATA, size_of
+from tests.support.log_size import METADATA, size_of, without_data
 
 POLICIES = {policy.name: policy for policy in policies()}
 Write = Callable[[dict[str, Any]], dict[str, Any]]
@@ -101,13 +101,16 @@ def test_an_event_writes_as_much_to_the_log_as_the_facts_say(aws: InProcess) -> 
     described["etag"] = aws.upload(described["key"], picture(RED))["detail"]["object"]["etag"]
     event["detail"]["bucket"]["name"] = INPUT
     history: Any = boto3.client("stepfunctions").get_paginator("get_execution_history")
-    size = 0
+    size = size_without_data = 0
     for entry in history.paginate(executionArn=aws.run(event).arn).search("events"):
         [details] = [value for name, value in entry.items() if name.endswith("Details")] or [{}]
         if entry["type"] == "TaskSucceeded" and details["resourceType"] == "lambda":
             details["output"] = json.dumps(json.loads(details["output"]) | METADATA)
         size += size_of(entry["type"], details)
-    assert size / 1000 == pytest.approx(POLICIES[aws.policy].log.uncontended, abs=1)
+        size_without_data += size_of(entry["type"], without_data(details))
+    facts = POLICIES[aws.policy]
+    assert size / 1000 == pytest.approx(facts.log.uncontended, abs=1)
+    assert size_without_data / 1000 == pytest.approx(facts.log_without_data.uncontended, abs=1)
 
 
 # The longest names of the generated kind, and a key of 50 characters.

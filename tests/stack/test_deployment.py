@@ -30,6 +30,7 @@ OPTIONS: dict[str, str | float] = {
     "RecordRetentionDays": 30,
     "RetryHours": 1,
     "ExecutionLogLevel": "ERROR",
+    "ExecutionLogData": "false",
     "LogRetentionDays": 30,
     "FunctionMemorySize": 3000,
     "PermissionsBoundaryArn": "arn:aws:iam::aws:policy/PowerUserAccess",

@@ -1,4 +1,4 @@
-"""How many bytes AWS writes to the log at level ALL for an entry of a history.
+"""What AWS writes to the log at level ALL for an entry of a history, and how many bytes.
 
 https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html has the form.
 """
@@ -33,6 +33,17 @@ METADATA = {
     },
     "SdkResponseMetadata": {"RequestId": _HEADERS["x-amzn-RequestId"]},
 }
+
+
+def without_data(details: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out of an entry's details what AWS leaves out if `includeExecutionData` is false.
+
+    That is "input or output of a history event", as AWS describes the same option of
+    GetExecutionHistory, and as LocalStack's test_logs has recorded it (docs/engines.md). Errors,
+    causes and names stay. Nobody says that the parameters of a call do not, so they are counted.
+    """
+    left_out = {"input", "inputDetails", "output", "outputDetails"}
+    return {name: value for name, value in details.items() if name not in left_out}
 
 
 def size_of(kind: str, details: Mapping[str, Any]) -> int:

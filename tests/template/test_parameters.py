@@ -112,7 +112,13 @@ def test_a_log_that_is_off_keeps_its_destination() -> None:
         logging = machine["LoggingConfiguration"]
         [destination] = logging["Destinations"]
         assert destination["CloudWatchLogsLogGroup"]["LogGroupArn"] == "StateMachineLogGroup.Arn"
-        assert (logging["Level"], logging["IncludeExecutionData"]) == ("OFF", True)
+        assert (logging["Level"], logging["IncludeExecutionData"]) == ("OFF", "true")
+
+
+def test_the_log_of_each_state_machine_may_be_without_data() -> None:
+    for machine in Deployed(ExecutionLogData="false").of(MACHINE).values():
+        logging = machine["LoggingConfiguration"]
+        assert (logging["Level"], logging["IncludeExecutionData"]) == ("ALL", "false")
 
 
 def test_an_own_function_is_invoked_instead_of_the_shipped_one() -> None:

@@ -320,6 +320,22 @@ def test_put_exits_as_its_help_says(
     assert result.stderr.endswith(helps) == bool(code)
 
 
+def test_put_that_finds_no_execution_says_what_the_log_lacks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (file := tmp_path / "x.png").write_bytes(b"")
+    machine = Mock(unknown=("The log is without data.",), poll_seconds=0)
+    machine.select.return_value = []
+    aws = Mock(**{"client.return_value.put_object.return_value": {"ETag": '"e"'}})
+    aws.stack.left_out.return_value = ""
+    monkeypatch.setattr(executions, "Connection", lambda _: aws)
+    monkeypatch.setattr(executions, "machine_of", lambda *_: machine)
+    monkeypatch.setattr(executions, "EVENT_SECONDS", 0)
+    result = run("put", str(file))
+    assert result.exit_code == 1
+    assert "The log is without data.\nError: Waited 0 s for its execution." in result.stderr
+
+
 def test_a_console_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "inorder.console.server", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)

@@ -5,6 +5,7 @@ import re
 import shlex
 import tomllib
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -113,6 +114,17 @@ def test_what_is_switched_off_or_not_there_is_not_on_the_bill() -> None:
     assert not any(name.startswith("DynamoDB: ") for name in lines)
 
 
+def test_a_log_without_data_is_billed_by_what_it_writes() -> None:
+    work = Workload(1_000_000, overwrites=0.1)
+    with_data, without = (
+        dollars(cost.bill_of(LATEST, replace(work, log_data=each)))["CloudWatch: log of executions"]
+        for each in (True, False)
+    )
+    # A waiter is two executions, one poll, and a start that costs as much as a poll.
+    assert with_data == pytest.approx((0.9 * 21 + 0.1 * (2 * 21 + 2 * 14)) * 0.50)
+    assert without == pytest.approx((0.9 * 14 + 0.1 * (2 * 14 + 2 * 4)) * 0.50)
+
+
 def test_what_is_assumed_of_the_template_is_in_the_template() -> None:
     resources, assumed = template()["Resources"], TABLE["assumed"]
     faults = resources["RetryEventsFunction"]["Properties"]["Events"]["Faults"]["Properties"]
@@ -123,6 +135,7 @@ def test_what_is_assumed_of_the_template_is_in_the_template() -> None:
         "RecordRetentionDays": assumed["retention_days"],
         "LogRetentionDays": assumed["log_days"],
         "ExecutionLogLevel": default.log_level,
+        "ExecutionLogData": str(default.log_data).lower(),
         "FunctionMemorySize": default.memory,
     }.items():
         assert template()["Parameters"][name]["Default"] == value, name
@@ -206,7 +219,12 @@ def test_the_lines_in_the_document_are_among_those_that_its_command_prints() -> 
 def test_the_readme_has_the_dollars_of_the_bill() -> None:
     month = Workload(5e6, overwrites=0.1)
     alone = next(each for each in cost.contenders() if each.name == "fenced-function")
-    bills = cost.bill_of_contender(alone, month), cost.bill_of(LATEST, month)
-    fence, whole = (round(each.dollars) for each in bills)
+    works = month, replace(month, log_data=False), replace(month, log_level="ERROR")
+    bills = [cost.bill_of_contender(alone, month), *(cost.bill_of(LATEST, each) for each in works)]
+    fence, whole, without_data, failures = (round(each.dollars) for each in bills)
     text = (PROJECT / "README.md").read_text()
     assert f"cost {fence} dollars with it, and {whole} with all of this" in text
+    assert f"{without_data} if the log of the executions is without data, and {failures} if" in text
+    page = (PROJECT / "docs" / "cost.md").read_text()
+    rows = re.findall(r"^\| `(?:ALL|ERROR)`.* \| (\d+) \|", page, re.M)
+    assert rows == [str(each) for each in (whole, without_data, failures)]

@@ -13,15 +13,18 @@ from click.testing import CliRunner
 
 from inorder.aws import parked, retrying
 from inorder.aws.inspection import Gathering, machine_of
+from inorder.aws.log import NO_DATA
 from inorder.aws.parked import REPLACE, ParkedEvent
 from inorder.aws.retrying import RetryingEvent
 from inorder.aws.stack import Connection, Stack
 from inorder.commands import queues
 from inorder.commands.main import main
 from inorder.errors import Failure
+from inorder.model.execution import Entry, Execution, Filter
 from inorder.story import Story, tell
 from tests.conftest import picture
-from tests.support.in_process import INPUT, OUTPUT, TABLE, InProcess
+from tests.support.in_process import INPUT, OUTPUT, TABLE, InProcess, MotoStateMachine
+from tests.support.log_size import without_data
 
 RED, GREEN = picture((255, 0, 0)), picture((0, 255, 0))
 WIDE = {"COLUMNS": "1000"}
@@ -92,6 +95,39 @@ def test_a_rejected_object_is_parked_and_what_cannot_be_read_is_named(aws: InPro
     parts = [each.partition(" could")[0] for each in told.unknown]
     assert parts == ["The object", "The output", "The parked events"]
     assert told.verdict.state == "unknown"
+
+
+class WithoutData(MotoStateMachine):
+    """A state machine whose log is without data, and has no line of the function yet."""
+
+    names_keys = False
+
+    def of_key(self, _: Filter) -> tuple[list[Execution], tuple[str, ...]]:
+        return [], (NO_DATA,)
+
+    def entries(self, arn: str) -> list[Entry]:
+        return [each._replace(details=without_data(each.details)) for each in super().entries(arn)]
+
+
+def test_without_data_the_record_tells_which_execution_works_on_a_key(aws: InProcess) -> None:
+    event, told = aws.upload("x.png", RED), []
+
+    def invoke(payload: Any) -> Any:
+        machine = WithoutData(aws.state_machine.client, aws.state_machine.arn)
+        told.append(tell(Gathering(connection(aws), machine, "x.png").facts()))
+        return aws.handle(payload)
+
+    aws.invoke = invoke
+    ran = aws.run(event)
+    [holder] = told[0].deliveries
+    assert (holder.execution, holder.outcome) == (ran.arn, "Working")
+    assert "It is in Invert Image." in holder.text
+    lock, newest = told[0].pending
+    assert "for event (unknown)" in lock.text
+    assert newest.text.endswith("is the newest that is recorded, and it is not finished.")
+    assert newest.sequencer == ran.sequencer
+    assert told[0].verdict.state == "pending"
+    assert NO_DATA in told[0].unknown
 
 
 def test_what_ran_before_a_change_of_the_policy_is_told(aws: InProcess) -> None:

@@ -22,6 +22,7 @@ from inorder.aws.log import EARLIEST, AwsStateMachine, state_machine
 from inorder.errors import Failure
 from inorder.model.execution import ENDS, Entry, Execution, Filter, execution_of
 from tests.support.events import created
+from tests.support.log_size import without_data
 
 MACHINE = "arn:aws:states:us-east-1:123456789012:express:machine"
 REFUSED = {"error": "DynamoDB.ConditionalCheckFailedException", "cause": "refused"}
@@ -308,6 +309,81 @@ def test_below_all_the_functions_lines_tell_what_did_not_fail(logs: Logs) -> Non
     assert (processed.started, processed.stopped, processed.seen) == (None, at(10), at(10))
 
 
+def write_without_data(
+    logs: Logs, name: str, entries: Sequence[Made], start: float = 0, lost: Sequence[int] = ()
+) -> None:
+    logs.write(name, [(kind, without_data(details)) for kind, details in entries], start, lost)
+
+
+def ended(state_name: str) -> list[Made]:
+    """Build an execution whose last state has the name of its outcome."""
+    before = [*state("Pass", "Prepare Event"), *state("Task", "Claim Key", *call())]
+    return [started(), *before, *state("Pass", state_name), succeeded(state_name)]
+
+
+def test_without_data_the_function_tells_the_key_and_the_last_state_the_outcome(
+    logs: Logs,
+) -> None:
+    for number, outcome in enumerate(["Processed", "Duplicate", "Retrying"]):
+        write_without_data(logs, f"n:{number}", ended(outcome), 60 * number)
+    rejected = [started(), *state("Task", "Invert Image", *call()), *parked("input/x.png")]
+    write_without_data(logs, "n:3", rejected, 180)
+    write_without_data(logs, "n:4", [started(), *state("Wait", "Wait For Lock")], 240)
+    logs.answer("n:0", at(0.3), version_id="v")
+    logs.answer("n:3", at(180.3), message="InvalidImage", cause="no image")
+    reader = machine(logs, has_data=False)
+    listed = [(each.id, each.key, each.ended_as) for each in reader.select()]
+    assert listed == [
+        ("4", None, "Running"),
+        ("3", "x.png", "Parked"),
+        ("2", None, "Retrying"),
+        ("1", None, "Duplicate"),
+        ("0", "x.png", "Processed"),
+    ]
+    found, [unread] = reader.of_key(Filter(key="x.png"))
+    assert "without data" in unread
+    assert [each.id for each in found] == ["3", "0"]
+    assert json.loads(found[0].cause) == {"Error": "InvalidImage"}
+    processed = found[1]
+    assert processed.path == ["Prepare Event", "Claim Key", "Processed"]
+    assert (processed.sequencer, processed.version_id, processed.event) == ("0A", "v", None)
+    assert (processed.started, processed.seconds, processed.missing) == (at(0), 1.0, 0)
+    assert reader.find("1").ended_as == "Duplicate"
+    logs.answer("n:1", at(60.3), key="late.png")
+    assert reader.find("1").key == "late.png"
+
+
+def test_without_data_an_outcome_needs_the_last_state_or_an_answer(logs: Logs) -> None:
+    last = len(ended("Processed")) - 1  # the exit of the last state
+    for number in range(2):
+        write_without_data(logs, f"n:{number}", ended("Processed"), number * 60, lost=[last])
+    logs.answer("n:1", at(60.3), message="Superseded")
+    reader = machine(logs, has_data=False)
+    assert [each.ended_as for each in reader.select()] == ["Superseded", "Succeeded"]
+    assert [reader.find(f"{each}").missing for each in range(2)] == [1, 1]
+
+
+def test_without_data_what_starts_and_ends_is_given_as_it_comes(logs: Logs) -> None:
+    write_without_data(logs, "n:1", [started()])
+    reader = machine(logs, has_data=False)
+    assert [(each.key, each.ended_as) for each in reader.changed(at(0))] == [(None, "Running")]
+    write_without_data(logs, "n:1", ended("Processed"))
+    logs.answer("n:1", at(0.3))
+    assert [(each.key, each.ended_as) for each in reader.changed(at(1))] == [("x.png", "Processed")]
+
+
+def test_at_error_without_data_the_function_tells_whose_execution_failed(logs: Logs) -> None:
+    for name in ("n:1", "n:2"):
+        write_without_data(logs, name, parked("input/x.png"))
+    logs.answer("n:1", at(0), message="InvalidImage", cause="no image")
+    reader = machine(logs, level="ERROR", has_data=False)
+    assert {each.id: each.key for each in reader.select()} == {"1": "x.png", "2": None}
+    [found], [unread] = reader.of_key(Filter(key="x.png"))
+    assert (found.id, found.ended_as) == ("1", "Parked")
+    assert "level ERROR" in unread
+    assert "without data" in unread
+
+
 def test_a_search_that_takes_long_ends_and_finds_the_older_ones_by_the_functions_lines(
     logs: Logs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -322,12 +398,17 @@ def test_a_search_that_takes_long_ends_and_finds_the_older_ones_by_the_functions
 
 
 @pytest.mark.parametrize(
-    ("level", "said"), [("ALL", ""), ("ERROR", "level ERROR"), (None, "level OFF")]
+    ("level", "has_data", "said"),
+    [
+        *(("ALL", True, ""), ("ERROR", True, "level ERROR"), (None, True, "level OFF")),
+        *(("ALL", False, "without data"), ("ERROR", False, "without data")),
+        ("OFF", False, "level OFF"),
+    ],
 )
-def test_a_log_says_what_it_lacks(logs: Logs, level: str | None, said: str) -> None:
+def test_a_log_says_what_it_lacks(logs: Logs, level: str | None, has_data: bool, said: str) -> None:
     group = {"logGroupArn": "arn:aws:logs:r:1:log-group:g:*"}
     destinations = [{"cloudWatchLogsLogGroup": group}]
-    logging = {"level": level, "destinations": destinations}
+    logging = {"level": level, "includeExecutionData": has_data, "destinations": destinations}
     answer = {"loggingConfiguration": logging} if level else {}
     # Step Functions on AWS lists no Express executions.
     states = Mock(**{"describe_state_machine.return_value": answer})
@@ -336,4 +417,6 @@ def test_a_log_says_what_it_lacks(logs: Logs, level: str | None, said: str) -> N
     logs.write("n:1", whole())
     found = state_machine(states, logs, ["arn"])
     assert said in " ".join(found.unknown)
-    assert (len(found.unknown), len(found.select())) == (1 if said else 0, 1 if level else 0)
+    is_read = level in {"ALL", "ERROR"}
+    assert (len(found.unknown), len(found.select())) == (1 if said else 0, 1 if is_read else 0)
+    assert "data" not in said or "ExecutionLogData" in found.unknown[0]

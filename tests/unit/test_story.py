@@ -147,6 +147,7 @@ UNREAD_RETRIES = {"events that are retried": "They could not be read."}
         ),
         (facts(RETRYING, queued=(QUEUED,)), Cause(A, None, at=at(300)), "Fault: why. It will be"),
         (facts(RETRYING, RETRIED), Cause(A, None, RETRIED.arn, at(6)), "Fault: why. Execution aga"),
+        (facts(answered("Retrying")), None, "Retrying. The log does not have the reason. It was h"),
         (facts(execution("it", event(A), "Parked")), None, "Fault: why."),
         (facts(replace(PARKS, steps=(LOST,))), None, "Parked. Fault: why."),
         (facts(replace(PARKS, steps=(claimed(1),))), None, "The policy has no state for this: Fau"),
