@@ -25,21 +25,20 @@ def show_demonstration(keys: int, policy: str, port: int | None) -> None:
     from inorder.demo.pictures import own_pairs  # noqa: PLC0415 - it needs an extra
     from inorder.demo.run import run_demonstration  # noqa: PLC0415
 
-    page = commands.OUT / "demo" / "console.html"
     try:
         pairs = own_pairs(keys)
         with alone("demo"):
-            results = run_demonstration(pairs, commands.OUT / "demo-aws", port, policy, page)
+            results = run_demonstration(pairs, commands.OUT / "demo-aws", port, policy)
     except TimeoutError as error:
         raise click.ClickException(f"{error} This machine may be too busy.") from None
     except KeyboardInterrupt:
         click.echo("Aborted!", err=True)
         os._exit(1)  # nothing is left to do: an orderly end takes seconds on a busy machine
-    file = write_report(commands.OUT / "demo", results)
+    page = commands.OUT / "demo" / "index.html"
+    write_report(page, policy, results)
     Console().print(console_table(results))
-    click.echo(f"The outputs: {file}")
-    click.echo(f"Each execution, and why it ended as it did: {page}")
-    if any(results["on"][0][each] for each in FAULTS):
+    click.echo(f"The outputs, and the timeline of each key: {page}")
+    if any(results["on"].counts[each] for each in FAULTS):
         raise click.ClickException(
             "With coordination, no output may be stale or missing, and no event without an outcome."
         )

@@ -35,7 +35,8 @@ def content_security_policy(page: str, **sources: str) -> str:
     Further sources are named by directive: ``script_src="'self'"``.
     """
     # A block of data is no script, and needs no hash.
-    scripts = re.findall(r'<script type="(?:importmap|module)">(.*?)</script>', page, re.DOTALL)
+    blocks = r'<script(?: type="(?:importmap|module)")?>(.*?)</script>'
+    scripts = re.findall(blocks, page, re.DOTALL)
     styles = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
     allowed = {
         "default-src": "'none'",

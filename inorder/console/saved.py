@@ -41,6 +41,32 @@ def read(answers: Answers) -> dict[str, Any]:
 
 def write(file: Path, data: Mapping[str, Any]) -> None:
     """Write the page with its scripts, its style and the answers in it."""
+    _write(file, _page({"saved": data}, 'import "inorder/app";'))
+
+
+def write_report(
+    file: Path, title: str, report: str, style: str, stacks: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Write a page that shows a report, and the executions of several stacks behind its links.
+
+    A link such as ``?on#/key/cat.jpg`` leads to a view of the stack ``on``. The report needs no
+    script. Its title and its HTML are written as they are.
+    """
+    queries = {f"?{name}": data for name, data in stacks.items()}
+    choose = (
+        f"if ({json.dumps([*queries])}.includes(location.search))"
+        ' document.documentElement.classList.add("is-console");'
+    )
+    start = 'if (document.documentElement.matches(".is-console")) import("inorder/app");'
+    html = _page({f"saved{query}": data for query, data in queries.items()}, start)
+    head = f"<title>{title}</title>\n<script>{choose}</script>"
+    html = re.sub("<title>.*?</title>", lambda _: head, html)
+    html = html.replace("</style>", f"{style}</style>", 1)
+    _write(file, re.sub("<noscript>.*?</noscript>", lambda _: report, html))
+
+
+def _page(data: Mapping[str, Any], start: str) -> str:
+    """Give the page with the data of elements, by their identifier, and the script that starts."""
     names = {name: specifier for specifier, name in page.modules().items()}
     html = page.index({specifier: _script(name) for name, specifier in names.items()})
     html = re.sub(
@@ -48,15 +74,19 @@ def write(file: Path, data: Mapping[str, Any]) -> None:
         lambda found: f"<style>{_text(found[1])}</style>",
         html,
     )
-    answers = to_json(data).replace("<", r"\u003c")  # so that no text in it ends the element
-    html = re.sub(
-        r'<script type="module" src="/page/([^"]+)"></script>',
-        lambda found: (
-            f'<script type="application/json" id="saved">{answers}</script>\n'
-            f'<script type="module">import "{names[found[1]]}";</script>'
-        ),
-        html,
-    )
+    scripts = [
+        # No text in the data ends the element.
+        f'<script type="application/json" id="{identifier}">'
+        + to_json(each).replace("<", r"\u003c")
+        + "</script>"
+        for identifier, each in data.items()
+    ]
+    scripts.append(f'<script type="module">{start}</script>')
+    html = re.sub(r'<script type="module" src="[^"]+"></script>\n', "", html)
+    return html.replace("</body>", "\n".join([*scripts, "</body>"]))
+
+
+def _write(file: Path, html: str) -> None:
     policy = page.content_security_policy(html, script_src="data:")
     policy = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,34 +1,46 @@
 """The demonstration's report: a table for the terminal, and a page with all outputs."""
 
-import math
+import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+from urllib.parse import quote
 
 from rich.table import Table
 from rich.text import Text
 
-# A stale output has a cross as well, for those who cannot tell the frame by its colour.
-PAGE = """<!doctype html>
-<meta charset="utf-8">
-<title>The outputs of the demonstration</title>
-<style>
-body { display: flex; gap: 1em; background: #1b1f24; color: white; font: 1em sans-serif }
-section { flex: 1 }
-div { display: grid; gap: 2px; grid-template-columns: repeat(var(--columns), 1fr) }
-figure { position: relative; margin: 0; border: 2px solid transparent }
-figure.old { border-color: #ff1f1f }
-figure.other { border-color: #ffb000 }
-figure.old::after { content: "X"; position: absolute; top: 0; right: 0; background: #ff1f1f }
-img { display: block; width: 100%; aspect-ratio: 4 / 3; object-fit: cover; background: #3a414a }
-</style>
-"""
+from inorder.console import saved
+from inorder.wording import counted
 
-# What must be zero.
+TITLE = "The same events, without coordination and with it"
+# What each count means, and which of them must be zero.
+MEANINGS = {
+    "Object keys": "each with an old picture, and a new one over it",
+    "Events delivered": "one for each upload, and each a second time",
+    "Executions": "of the state machine, which may be more than events",
+    "Processed": "a picture was inverted",
+    "Processed again": "although the same event had been processed",
+    "Superseded": "dropped, because a newer event had arrived",
+    "Duplicates dropped": "the same event had been processed",
+    "Retried after a fault": "executions that left their event to another one",
+    "Parked": "sent to a queue for a person",
+    "Without an outcome": "executions that ended in no way that the policy has",
+    "Stale outputs": "not of the new picture",
+    "Missing outputs": "there is none",
+    "Wrong, says the audit": "inorder audit finds them without a look at the pictures",
+}
 FAULTS = ("Stale outputs", "Missing outputs", "Without an outcome", "Wrong, says the audit")
+
+SHOWS = {
+    "new": "The new picture",
+    "old": "The old picture",
+    "other": "Neither the old nor the new picture",
+}
+MARKS = {"old": "stale", "other": "unexpected", "missing": "missing"}
 
 
 @dataclass(frozen=True)
@@ -41,7 +53,18 @@ class FinalOutput:
 
 
 Counts = Mapping[str, int]  # what was counted in a stack, as the table names it
-Results = Mapping[str, tuple[Counts, Sequence[FinalOutput]]]  # by coordination: ``off``, ``on``
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of the events in one stack; its executions are as the console saves them."""
+
+    counts: Counts
+    outputs: Sequence[FinalOutput]
+    executions: Mapping[str, Any]
+
+
+Results = Mapping[str, Result]  # by coordination: ``off``, ``on``
 
 
 def console_table(results: Results) -> Table:
@@ -49,35 +72,89 @@ def console_table(results: Results) -> Table:
     table = Table("Coordination")
     for name in results:
         table.add_column(name, justify="right")
-    for measure in next(iter(results.values()))[0]:
+    for measure in next(iter(results.values())).counts:
         cells = []
-        for counts, _ in results.values():
-            value = counts[measure]
+        for result in results.values():
+            value = result.counts[measure]
             style = ("bold red" if value else "green") if measure in FAULTS else ""
             cells.append(Text(str(value), style))
         table.add_row(measure, *cells)
     return table
 
 
-def write_report(folder: Path, results: Results) -> Path:
-    """Write `outputs.html`, with a contact sheet of each stack, and give its file."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / "outputs.html"
-    sheets = (_sheet(f"Coordination {name}", outputs) for name, (_, outputs) in results.items())
-    file.write_text(PAGE + "\n".join(sheets), encoding="utf-8")
-    return file
+def write_report(file: Path, policy: str, results: Results) -> None:
+    """Write the page: the counts, and the outputs of each stack, which lead to its timelines."""
+    style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
+    stacks = {name: result.executions for name, result in results.items()}
+    galleries = "".join(_gallery(name, result.outputs) for name, result in results.items())
+    keys = counted(results["on"].counts["Object keys"], "key")
+    report = f"""<main id="report">
+<h1>{TITLE}</h1>
+<p>On a local AWS, {keys} got an old picture and a new one a second later; some old pictures were
+slow to process, and each event came twice. One stack had a state machine that only
+inverts each picture (coordination off), the other one the policy
+<code>{escape(policy)}</code> (coordination on).</p>
+{_table(results)}
+<p class="quiet-text">Why more executions than events? When a lock's holder ends and a newer event
+waits, the holder starts an execution for it at once, and the one that waited ends as a duplicate.
+An event that is retried has an execution for each attempt. The table counts each event once, but
+timelines show every execution.</p>
+<noscript><p class="quiet-text">The timelines need JavaScript.</p></noscript>
+<div class="galleries">
+{galleries}</div>
+</main>"""
+    saved.write_report(file, TITLE, report, style, stacks)
 
 
-def _sheet(name: str, outputs: Sequence[FinalOutput]) -> str:
-    """Show all outputs, with those that are not the new picture marked and counted."""
+def _table(results: Results) -> str:
+    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in results)
+    rows = ""
+    for measure in next(iter(results.values())).counts:
+        cells = ""
+        for result in results.values():
+            value = result.counts[measure]
+            tone = ("bad" if value else "good") if measure in FAULTS else ""
+            cells += f'<td class="{tone}">{value:,}</td>'
+        meaning = f"<span>{escape(MEANINGS[measure])}</span>"
+        rows += f'<tr><th scope="row">{escape(measure)} {meaning}</th>{cells}</tr>\n'
+    return f"""<table class="counts"><caption>What became of the events</caption>
+<thead><tr><th scope="col">Coordination</th>{heads}</tr></thead>
+<tbody>
+{rows}</tbody></table>"""
+
+
+def _gallery(name: str, outputs: Sequence[FinalOutput]) -> str:
+    """Show all outputs of a stack, with those that are not the new picture marked and counted."""
     states = Counter(output.state for output in outputs)
-    others = {"missing": states["missing"], "unexpected": states["other"]}
-    said = f"{name}: {states['old']} of {len(outputs)} stale"
-    said += "".join(f", {count} {state}" for state, count in others.items() if count)
-    cells = "".join(
-        f'<figure class="{each.state}"><img alt="{each.state}"'
-        f' src="data:image/*;base64,{b64encode(each.content or b"").decode()}"></figure>'
-        for each in outputs
+    said = f"{states['old'] or 'none'} of {len(outputs)} stale"
+    said += "".join(
+        f", {states[each]} {MARKS[each]}" for each in ("other", "missing") if states[each]
     )
-    columns = math.ceil(math.sqrt(len(outputs)))
-    return f'<section><h3>{said}</h3><div style="--columns: {columns}">{cells}</div></section>'
+    shown = "".join(_figure(name, each) for each in outputs)
+    name = escape(name)
+    return f"""<section class="gallery" aria-labelledby="gallery-{name}">
+<h2 id="gallery-{name}">Coordination {name}: {said}</h2>
+<p><a href="?{name}#/executions">All executions</a>, or choose a picture to see its timeline.</p>
+<ul>
+{shown}</ul></section>
+"""
+
+
+def _figure(name: str, output: FinalOutput) -> str:
+    key = escape(output.key)
+    link = escape(f"?{name}#/key/{quote(output.key, safe='')}")
+    if output.content is None:
+        image = f'<span class="none">no output<span class="hidden">: {key}</span></span>'
+    else:
+        content = b64encode(output.content).decode()
+        image = f'<img alt="{SHOWS[output.state]}: {key}" src="data:image/*;base64,{content}">'
+    # A long key breaks behind its slashes.
+    parts = "".join(
+        f"<span>{escape(each)}</span>" for each in re.findall("[^/]*/|[^/]+", output.key)
+    )
+    mark = MARKS.get(output.state)
+    badge = f'<strong class="mark">{mark}</strong>' if mark else ""
+    return (
+        f'<li><figure class="{output.state}"><a href="{link}">{image}</a>'
+        f'<figcaption><bdi dir="auto">{parts}</bdi>{badge}</figcaption></figure></li>\n'
+    )

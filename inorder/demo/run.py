@@ -22,7 +22,7 @@ from inorder.aws.stack import Connection, deploy, read_object
 from inorder.console import saved
 from inorder.console.answers import Answers
 from inorder.demo.pictures import SLOW_EVERY, PicturePair
-from inorder.demo.report import Counts, FinalOutput
+from inorder.demo.report import Counts, FinalOutput, Result
 from inorder.model import outcomes, policies
 from inorder.model.execution import Execution
 from inorder.model.policies import Policy
@@ -41,12 +41,11 @@ PATIENCE_SECONDS: float = EXPRESS_SECONDS + 60
 
 
 def run_demonstration(
-    pairs: Sequence[PicturePair], folder: Path, port: int | None, policy: str, page: Path
-) -> dict[str, tuple[Counts, list[FinalOutput]]]:
-    """Upload the pictures to two stacks on a local AWS, and read the outputs.
+    pairs: Sequence[PicturePair], folder: Path, port: int | None, policy: str
+) -> dict[str, Result]:
+    """Upload the pictures to two stacks on a local AWS, and read what became of them.
 
-    The page shows the executions of the stack with coordination. There is a result for ``off`` and
-    one for ``on``.
+    There is a result for ``off`` and one for ``on``.
     """
     columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn())
     slow: dict[str, str | float] = {"SlowMark": "slow", "SlowSeconds": 5}
@@ -56,20 +55,18 @@ def run_demonstration(
         ThreadPool(2) as pool,  # whose threads an interrupt does not wait for
     ):
         starting = progress.add_task("sam deploy (2x)", total=2)
-        machines, shown = {}, {}
+        shown = {}
         # The events of one stack come while SAM deploys the other. Those that wait take longer.
         for mode, name in {"on": policy, "off": UNCOORDINATED}.items():
             stack = deploy(local, f"demo-{mode}", {"Policy": name, **slow})
             progress.advance(starting)
             events = progress.add_task(f"Events, coordination {mode}", total=4 * len(pairs))
             states = local.client("stepfunctions")
-            machines[mode] = machine = LocalStateMachine(states, stack.state_machine_arn)
+            machine = LocalStateMachine(states, stack.state_machine_arn)
             aws, facts = Connection(stack.name, local), policies.policy(name)
             run = PictureRun(aws, facts, machine, pairs, EXECUTIONS_AT_ONCE[mode])
             shown[mode] = pool.apply_async(run.show, (partial(progress.advance, events),))
-        results = {mode: shown[mode].get() for mode in ("off", "on")}
-        saved.write(page, saved.read(Answers(Connection("demo-on", local), machines["on"])))
-        return results
+        return {mode: shown[mode].get() for mode in ("off", "on")}
 
 
 class PictureRun:
@@ -95,14 +92,18 @@ class PictureRun:
         self._queue = threading.Lock()
         self._delivered = {pair.key: threading.Event() for pair in pairs}
 
-    def show(self, advance: Callable[[], None]) -> tuple[Counts, list[FinalOutput]]:
-        """Deliver the events, wait until all executions have ended, and count.
+    def show(self, advance: Callable[[], None]) -> Result:
+        """Deliver the events, wait until all executions have ended, and read what they did.
 
         A TimeoutError says which event did not start an execution, or which did not end.
         """
         self.deliver(advance)
         ended = self._machine.wait_for(4 * len(self._pairs), PATIENCE_SECONDS)
         outputs = [self._output(pair) for pair in self._pairs]
+        executions = saved.read(Answers(self._aws, self._machine))
+        return Result(self._counts(ended, outputs), outputs, executions)
+
+    def _counts(self, ended: Sequence[Execution], outputs: Sequence[FinalOutput]) -> Counts:
         counted = _outcomes(ended)
         foreseen = outcomes.FINISHED | {outcomes.PARKED, outcomes.RETRYING}
         processed = {each.subject for each in ended if each.outcome == "Processed"}
@@ -111,6 +112,7 @@ class PictureRun:
         return {
             "Object keys": len(self._pairs),
             "Events delivered": counted.total() - counted[outcomes.RETRYING],
+            "Executions": len(ended),
             "Processed": counted["Processed"],
             "Processed again": counted["Processed"] - len(processed),
             "Superseded": counted["Superseded"],
@@ -122,7 +124,7 @@ class PictureRun:
             "Missing outputs": states["missing"],
             # It does not read the pictures.
             "Wrong, says the audit": sum(audited.counts[each] for each in REPAIRABLE),
-        }, outputs
+        }
 
     def deliver(self, advance: Callable[[], None]) -> None:
         """Upload each old picture and the new one over it; then deliver both events once more.

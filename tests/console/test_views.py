@@ -8,12 +8,13 @@ from typing import Any, Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
-from playwright.sync_api import Locator, Page, Route, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from inorder.aws.inspection import machine_of
 from inorder.aws.stack import Connection
 from inorder.console.answers import Answers
 from inorder.console.saved import read, write
+from inorder.demo.report import FinalOutput, Result, write_report
 from tests.conftest import picture
 from tests.console.conftest import (
     OUT,
@@ -284,7 +285,8 @@ def test_of_ten_thousand_executions_a_portion_is_shown_and_then_more(
 
 # Every view: readable by everybody, on every screen
 
-SCREENS: tuple[tuple[int, int, Literal["light", "dark"]], ...] = (
+Screen = tuple[int, int, Literal["light", "dark"]]
+SCREENS: tuple[Screen, ...] = (
     (320, 640, "light"),
     (1440, 800, "dark"),
 )
@@ -311,33 +313,37 @@ def test_each_view_is_accessible_and_fits(console: Console, opening: Opening) ->
         else:
             page.goto(address)
             page.wait_for_selector("main h1")
-        settled(page)
-        for width, height, scheme in SCREENS:
-            page.set_viewport_size({"width": width, "height": height})
-            page.emulate_media(color_scheme=scheme)
-            page.screenshot(path=OUT / f"{view}-{width}-{scheme}.png", full_page=True)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, view
-            found = Axe().run(page).response["violations"]
-            serious = [each for each in found if each["impact"] in {"serious", "critical"}]
-            assert [(each["id"], each["nodes"][0]["html"]) for each in serious] == [], view
+        assert_accessible_and_fits(settled(page), view, *SCREENS)
+
+
+def assert_accessible_and_fits(page: Page, view: str, *screens: Screen) -> None:
+    for width, height, scheme in screens:
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=scheme)
+        page.screenshot(path=OUT / f"{view}-{width}-{scheme}.png", full_page=True)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, view
+        found = Axe().run(page).response["violations"]
+        serious = [each for each in found if each["impact"] in {"serious", "critical"}]
+        assert [(each["id"], each["nodes"][0]["html"]) for each in serious] == [], view
 
 
 # The saved page
 
 
 @pytest.fixture(scope="module")
-def saved(console: Console, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def answers(console: Console) -> Iterator[dict[str, Any]]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in console.workflow.local.environment.items():
             patch.setenv(name, value)
         aws = Connection(console.workflow.stack.name)
-        file = tmp_path_factory.mktemp("saved") / "console.html"
-        write(file, read(Answers(aws, machine_of(aws))))
-        yield file
+        yield read(Answers(aws, machine_of(aws)))
 
 
-def test_a_saved_page_shows_the_same_without_a_server(saved: Path, opening: Opening) -> None:
-    page = opening(saved.as_uri())
+def test_a_saved_page_shows_the_same_without_a_server(
+    answers: dict[str, Any], tmp_path: Path, opening: Opening
+) -> None:
+    write(tmp_path / "console.html", answers)
+    page = opening((tmp_path / "console.html").as_uri())
     expect(page.get_by_text("This page was saved at")).to_be_visible()
     page.get_by_role("searchbox").fill(STORY)
     expect(rows(page)).to_have_count(6)
@@ -345,3 +351,74 @@ def test_a_saved_page_shows_the_same_without_a_server(saved: Path, opening: Open
     expect(page.locator('.node[data-state="Superseded"]')).to_contain_text("passed")
     page.get_by_role("link", name="Timeline of this key").click()
     expect(page.locator("a.lane")).to_have_count(6)
+
+
+# The report of the demonstration
+
+
+@pytest.fixture
+def report(answers: dict[str, Any], tmp_path: Path) -> str:
+    """Write a report of two stacks, of which the first one has no executions; give its address."""
+    keys = {STORY: "old", STRANGE: "new", PARKED: "missing"}
+    image = picture(RED)
+    outputs = {
+        "off": [FinalOutput(key, image, "new") for key in keys],
+        "on": [
+            FinalOutput(key, None if state == "missing" else image, state)  # type: ignore[arg-type]
+            for key, state in keys.items()
+        ],
+    }
+    counts = {"Object keys": 3, "Executions": 1234, "Stale outputs": 1}
+    nothing = answers | {"/api/executions": {"executions": []}, "/api/story": {}}
+    executions = {"off": nothing, "on": answers}
+    results = {name: Result(counts, outputs[name], executions[name]) for name in outputs}
+    write_report(tmp_path / "index.html", "latest-wins", results)
+    return (tmp_path / "index.html").as_uri()
+
+
+def test_each_picture_of_the_report_opens_the_timeline_of_its_stack(
+    report: str, opening: Opening
+) -> None:
+    page = opening(report)
+    page.on("dialog", lambda _: pytest.fail("The key was executed."))
+    off, on = (page.get_by_role("region", name=f"Coordination {each}") for each in ("off", "on"))
+    expect(on.get_by_role("heading")).to_have_text("Coordination on: 1 of 3 stale, 1 missing")
+    expect(on.get_by_role("link", name=PARKED)).to_contain_text("no output")
+    expect(on.get_by_role("figure").first).to_have_text(f"{STORY}stale")
+    stale = on.get_by_role("link", name=f"The old picture: {STORY}")
+    assert stale.get_by_role("img").evaluate("one => one.naturalWidth") > 0
+    stale.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(STORY)
+    expect(page.locator("a.lane")).to_have_count(6)
+    expect(page.locator("#report")).to_be_hidden()
+    page.go_back()
+    expect(page.locator("#report")).to_be_visible()
+    on.get_by_role("link", name="All executions").click()
+    expect(rows(page).filter(has_text=STORY)).to_have_count(6)
+    rows(page).filter(has_text=SHOWN).first.get_by_role("link").first.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(SHOWN)
+    page.get_by_role("link", name="Report").click()
+    off.get_by_role("link").last.click()
+    expect(page.get_by_text("The saved page does not have this.")).to_be_visible()
+
+
+def test_the_report_is_accessible_and_fits(report: str, opening: Opening) -> None:
+    page = opening(report)
+    assert page.evaluate("document.documentElement.lang") == "en"
+    expect(page).to_have_title("The same events, without coordination and with it")
+    assert_accessible_and_fits(page, "report", *SCREENS, (400, 800, "dark"))
+    # Beside each other, so that one sees the same key twice.
+    links = page.get_by_role("link", name=STORY)
+    off, on = links.first.bounding_box(), links.last.bounding_box()
+    assert off
+    assert on
+    assert off["y"] == on["y"]
+    assert off["x"] + off["width"] < on["x"]
+
+
+def test_the_report_needs_no_script(browser: Browser, report: str) -> None:
+    page = browser.new_context(java_script_enabled=False).new_page()
+    page.goto(report)
+    expect(page.get_by_role("table", name="What became of the events")).to_contain_text("1,234")
+    expect(page.get_by_role("img", name=f"The old picture: {STORY}")).to_be_visible()
+    page.context.close()

@@ -1,11 +1,13 @@
 """The parts of the demonstration that need no stack: its pictures and its report."""
 
+import json
 import re
 from base64 import b64encode
 from pathlib import Path
+from urllib.parse import unquote
 
 from inorder.demo.pictures import own_pairs
-from inorder.demo.report import FinalOutput, write_report
+from inorder.demo.report import MEANINGS, FinalOutput, Result, write_report
 from inorder.demo.run import _inverse, _outcomes, shows
 from inorder.model.execution import Execution
 from invert_image.stamp import stamp_image
@@ -42,13 +44,36 @@ OTHER = FinalOutput("other.png", b"no picture", "other")
 
 
 def test_a_report_has_each_output_marked_and_counted(tmp_path: Path) -> None:
-    outputs = [FRESH, STALE, MISSING, OTHER]
-    write_report(tmp_path, {"off": ({}, [STALE])})
-    file = write_report(tmp_path, {"off": ({}, outputs), "on": ({}, [FRESH])})
-    assert [*tmp_path.iterdir()] == [file]
+    outputs, counts = [FRESH, STALE, MISSING, OTHER], {"Object keys": 4, "Stale outputs": 2}
+    file = tmp_path / "demo" / "index.html"
+    results = {"off": Result(counts, outputs, {}), "on": Result(counts, [FRESH], {})}
+    write_report(file, "latest-wins", results)
+    assert [*file.parent.iterdir()] == [file]
     text = file.read_text(encoding="utf-8")
-    assert "off: 1 of 4 stale, 1 missing, 1 unexpected<" in text
-    assert "on: 0 of 1 stale<" in text
-    found = re.findall(r'<figure class="(\w+)"><img alt="\w+" src="[^,]*,(.*?)">', text)
-    shown = [(each.state, b64encode(each.content or b"").decode()) for each in [*outputs, FRESH]]
-    assert found == shown
+    assert "off: 1 of 4 stale, 1 unexpected, 1 missing<" in text
+    assert "on: none of 1 stale<" in text
+    found = re.findall(
+        r'<figure class="(\w+)"><a href="[^"]+"><img alt="[^"]+" src="[^,]*,(.*?)">', text
+    )
+    shown = [*outputs, FRESH]
+    assert found == [
+        (each.state, b64encode(each.content).decode()) for each in shown if each.content
+    ]
+    assert re.findall(r'class="mark">(\w+)<', text) == ["stale", "missing", "unexpected"]
+    assert text.count(">no output<") == 1
+
+
+def test_each_count_has_its_meaning_and_no_key_is_markup(tmp_path: Path) -> None:
+    key = "a/</script><b>&amp;\"'?#.png"
+    counts = dict.fromkeys(MEANINGS, 1)
+    facts = {"/api/story": {key: "</script><noscript></noscript><title></title></body>"}}
+    results = {"on": Result(counts, [FinalOutput(key, PICTURE, "new")], facts)}
+    file = tmp_path / "index.html"
+    write_report(file, "<policy>", results)
+    text = file.read_text(encoding="utf-8")
+    assert "<b>" not in text
+    assert "<policy>" not in text
+    [link] = re.findall(r'href="\?on#/key/([^"]*)"', text)
+    assert unquote(link) == key
+    [data] = re.findall(r'<script type="application/json" id="saved\?on">(.*?)</script>', text)
+    assert json.loads(data) == facts

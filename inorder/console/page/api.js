@@ -1,5 +1,7 @@
 // Where the data come from: the server of `inorder console` or, in a saved page, the page itself.
-const embedded = document.getElementById("saved");
+export const report = document.getElementById("report");
+// A page with a report has several stacks; what follows the ? in its address names one.
+const embedded = document.getElementById(`saved${report ? location.search : ""}`);
 export const saved = embedded ? JSON.parse(embedded.textContent) : null;
 export const savedAt = saved?.saved;
 

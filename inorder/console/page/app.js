@@ -1,6 +1,6 @@
 // The page: a bar with the views, and the view that the address names.
 import { html, render, useEffect, useErrorBoundary, useRef, useState } from "inorder/html";
-import { hasToken, saved, savedAt } from "inorder/api";
+import { hasToken, report, saved, savedAt } from "inorder/api";
 import { useRoute } from "inorder/route";
 import { ErrorBox, Icon, useData } from "inorder/parts";
 import { Executions } from "inorder/executions";
@@ -56,7 +56,7 @@ function App() {
       <svg width="24" height="24" viewBox="0 0 32 32" aria-hidden="true">
       <rect width="32" height="32" rx="8" />
       <path d="M8 10h8M8 16h13M8 22h16" /></svg><span>inorder</span></a>
-      <nav aria-label="Views"><a href="#/executions"
+      <nav aria-label="Views">${report && html`<a href="?">Report</a>`}<a href="#/executions"
         aria-current=${View === Executions ? "page" : undefined}>Executions</a></nav>
       <dl class="stack" aria-label="Stack">${
         stack &&
