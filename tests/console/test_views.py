@@ -87,6 +87,29 @@ def test_the_list_and_the_graph_are_used_by_keyboard(page: Page) -> None:
     expect(page.get_by_role("heading", level=2, name=focused, exact=True)).to_be_visible()
 
 
+def test_enter_in_the_search_opens_the_only_key_that_it_names(console: Console, page: Page) -> None:
+    settled(page)
+    for key in ("only/a.png", "only/a.png.png"):
+        console.workflow.upload(key, picture(RED))
+        console.workflow.of_key(key, 1)
+    search, heading = page.get_by_role("searchbox"), page.get_by_role("heading", level=1)
+    search.fill("only/")
+    expect(rows(page)).to_have_count(2)
+    search.press("Enter")
+    expect(rows(page)).to_have_count(2)
+    expect(heading).to_have_text("Executions")
+    search.fill("only/a.png")  # a key, and a part of another one
+    expect(rows(page)).to_have_count(2)
+    search.press("Enter")
+    expect(heading).to_have_text("only/a.png")
+    page.go_back()
+    search.fill("HARBOUR")
+    expect(rows(page)).to_have_count(6)
+    search.press("Enter")
+    expect(heading).to_have_text(STORY)
+    expect(page.locator("a.lane")).to_have_count(6)
+
+
 # An execution
 
 
@@ -153,6 +176,34 @@ def test_all_states_of_the_graph_fit_into_its_pane(
         assert room["x"] <= box["left"] < box["right"] <= room["x"] + room["width"]
 
 
+def test_a_graph_with_text_below_9_pixels_can_be_enlarged(
+    console: Console, opening: Opening
+) -> None:
+    page = opening(
+        console.view("execution", of_story(console, "Superseded").arn, state="Claim Key")
+    )
+    page.set_viewport_size({"width": 1280, "height": 800})
+    text = page.locator(".node").first.locator(".what")
+    size = "one => parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a"
+    enlarge = page.get_by_role("button", name="Enlarge the graph")
+    expect(enlarge).to_have_attribute("aria-pressed", "false")
+    assert text.evaluate(size) < 9
+    enlarge.click()
+    large = page.get_by_role("region", name="The graph, enlarged")
+    expect(large).to_be_visible()
+    assert text.evaluate(size) == pytest.approx(11.5, abs=0.01)
+    assert large.evaluate("one => one.scrollWidth > one.clientWidth")
+    room, selected = large.bounding_box(), page.locator(".node.selected").bounding_box()
+    assert room
+    assert selected
+    assert room["x"] <= selected["x"] < room["x"] + room["width"] - selected["width"]
+    enlarge.click()
+    expect(large).to_have_count(0)
+    page.set_viewport_size({"width": 2400, "height": 800})
+    expect(enlarge).to_have_count(0)
+    assert text.evaluate(size) >= 9
+
+
 def test_a_text_that_is_json_is_shown_as_json_and_nothing_in_it_is_markup(
     console: Console, opening: Opening
 ) -> None:
@@ -202,6 +253,23 @@ def test_the_timeline_shows_who_waited_and_why_an_event_was_superseded(
     expect(page.locator("g.outputs .current")).to_have_text("event 3 · current")
     expect(page.locator(".verdict")).to_contain_text("The output is right.")
     expect(page.get_by_role("listitem").filter(has_text="had been recorded at")).to_be_visible()
+
+
+def test_a_narrow_timeline_shows_that_there_is_more(console: Console, opening: Opening) -> None:
+    page = settled(opening(console.view("key", STORY)))
+    later, room = page.get_by_role("button", name="Later"), page.locator(".timeline-room")
+    expect(later).to_have_count(0)
+    page.set_viewport_size({"width": 400, "height": 1600})
+    expect(room).to_have_class(re.compile("has-more"))
+    current = page.locator("g.outputs .current rect")
+    right = "one => one.getBoundingClientRect().right"
+    assert current.evaluate(right) > 400
+    for _ in range(5):
+        if later.count():
+            later.click()
+    expect(later).to_have_count(0)
+    expect(room).not_to_have_class(re.compile("has-more"))
+    assert current.evaluate(right) <= 400
 
 
 def test_a_parked_event_is_shown_with_what_helps(console: Console, opening: Opening) -> None:

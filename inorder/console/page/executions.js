@@ -62,6 +62,10 @@ export function Executions({ parameters, stack }) {
     if (!next.delete(name)) next.add(name);
     change({ outcome: [...next].join(",") });
   };
+  const open = (event) => {
+    const named = event.key === "Enter" && only(found, q.trim());
+    if (named) location.hash = href("key", named.key, { version: named.version_id });
+  };
   const part = found.length === rows?.length ? "" : `${found.length.toLocaleString("en")} of `;
   const names = [...new Set([...counts.keys(), ...wanted])].sort(
     (a, b) => (counts.get(b) ?? 0) - (counts.get(a) ?? 0),
@@ -75,6 +79,7 @@ export function Executions({ parameters, stack }) {
       <label class="search"><${Icon} name="search" />
         <span class="hidden">Key, ID or sequencer</span>
         <input id="search" type="search" placeholder="Key, ID or sequencer" value=${q} dir="auto"
+          enterkeyhint="go" onKeyDown=${open}
           onInput=${(event) => change({ q: event.target.value })} /></label>
       <div class="chips" role="group" aria-label="Outcomes">
         ${names.map((name) => html`<button key=${name} class="chip ${outcome(name).tone}"
@@ -100,6 +105,17 @@ export function Executions({ parameters, stack }) {
     </p>`)}
   </section>`;
 }
+
+/** A row of the only key that a text names: as a whole, or else as a part; or nothing. */
+function only(rows, text) {
+  const exact = rows.filter((row) => row.key === text);
+  const named = exact.length ? exact : rows;
+  const [first] = named;
+  return text && first?.key && named.every((row) => row.key === first.key)
+    ? { ...first, version_id: one(named.map((row) => row.version_id)) }
+    : null;
+}
+const one = (values) => (new Set(values).size === 1 ? values[0] : undefined);
 
 const COLUMNS = ["Outcome", "Key", "Started (UTC)", "Duration", "Attempt", "Sequencer"];
 

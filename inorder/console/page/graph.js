@@ -1,6 +1,6 @@
 // The state machine as a graph, laid out from its ASL, with the path of an execution.
 import * as dagre from "@dagrejs/dagre";
-import { html, useMemo } from "inorder/html";
+import { html, useEffect, useMemo, useRef, useState } from "inorder/html";
 import { href } from "inorder/route";
 import { iconPath } from "inorder/parts";
 import { span } from "inorder/words";
@@ -8,6 +8,7 @@ import { span } from "inorder/words";
 const HEIGHT = 46;
 const LINE = 15; // height of a second line of a name
 const SIGN = 36; // width of what is left of the text
+const [SMALLEST, READABLE] = [11.5, 9]; // heights of text: in the style, and on the screen
 const LEAST = 80; // width of a text, such as "caught 1 of 3"
 const START = "\0start"; // no state has this name
 
@@ -168,7 +169,15 @@ export function Graph({ definition, execution, selected, all, parameters, room }
   ];
   const [left, { height }] = [Math.min(...xs) - 6, graph.graph()];
   const width = Math.max(...xs) + 6 - left;
-  const scale = Math.min(room / width, 1);
+  const fitting = Math.min(room / width, 1);
+  const isSmall = fitting * SMALLEST < READABLE;
+  const [isLarge, setLarge] = useState(false);
+  const scale = isSmall && isLarge ? 1 : fitting;
+  const box = useRef(null);
+  useEffect(() => {
+    const node = graph.node(selected);
+    if (node) box.current.scrollLeft = (node.x - left) * scale - box.current.clientWidth / 2;
+  }, [scale]);
   const nodes = graph
     .nodes()
     .filter((name) => name !== START)
@@ -187,7 +196,9 @@ export function Graph({ definition, execution, selected, all, parameters, room }
     if (isShown) drawn.push(edge(v, w, straight(graph.node(v), graph.node(w))));
   }
   drawn.sort((a, b) => a.isPassed - b.isPassed);
-  return html`<div class="graph">
+  return html`${isSmall && html`<button class="enlarge" aria-pressed=${isLarge}
+      onClick=${() => setLarge(!isLarge)}>Enlarge the graph</button>`}
+    <div class="graph-room" ref=${box} ...${scale > fitting && LARGE}><div class="graph">
     <svg role="group" aria-label="States" viewBox=${`${left} 0 ${width} ${height}`}
       width=${width * scale} height=${height * scale}>
       <defs>${["none", "good", "warn"].map((tone) => html`<marker id=${`end-${tone}`}
@@ -206,8 +217,11 @@ export function Graph({ definition, execution, selected, all, parameters, room }
         became=${states.get(node.name)} isSelected=${node.name === selected}
         link=${href("execution", execution.arn, { ...parameters, state: node.name, step: "" })} />`,
       )}
-    </svg></div>`;
+    </svg></div></div>`;
 }
+
+// A region that is scrolled can be scrolled by keyboard as well.
+const LARGE = { tabindex: 0, role: "region", "aria-label": "The graph, enlarged" };
 
 function Node({ node, state, became, isSelected, link }) {
   const is = became?.is ?? "not";

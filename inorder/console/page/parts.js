@@ -25,6 +25,7 @@ const ICONS = {
   pass: "M3 8h10M10 5l3 3-3 3",
   search: "M11.5 7A4.5 4.5 0 1 1 2.5 7a4.5 4.5 0 0 1 9 0zM10.5 10.5l3 3",
   minus: "M3.5 8h9",
+  next: "M6.5 4l4 4-4 4",
 };
 export const iconPath = (name) => ICONS[name] ?? ICONS.question;
 export const Icon = ({ name, size = 16 }) =>

@@ -1,8 +1,8 @@
 // The executions of a key as lanes: who waited, who held the lock, who did the work, and whose
 // output is there.
-import { html, useMemo } from "inorder/html";
+import { html, useEffect, useMemo, useState } from "inorder/html";
 import { href } from "inorder/route";
-import { iconPath, useWidth } from "inorder/parts";
+import { Icon, iconPath, useWidth } from "inorder/parts";
 import { clock, outcome, plain, span } from "inorder/words";
 
 const BREAK = 72; // pixels of a time without anything
@@ -151,6 +151,13 @@ export function Timeline({ story, definition, keeps, numbers, readAt }) {
     return { lanes, byArn: new Map(lanes.map((lane) => [lane.execution.arn, lane])) };
   }, [story, definition, keeps, numbers, readAt]);
   const { lanes, byArn } = drawn;
+  const [hasMore, setMore] = useState(false);
+  const look = () => {
+    const { scrollLeft, clientWidth, scrollWidth } = box.current ?? {};
+    setMore(scrollWidth - clientWidth - scrollLeft > 1);
+  };
+  useEffect(look, [width, boxWidth, lanes]);
+  const later = () => box.current.scrollBy({ left: 0.7 * box.current.clientWidth });
   if (!lanes.length) return null;
   const right = 152; // for the word that the output is current
   const scale = scaleOf(lanes, width - GUTTER - right - 14);
@@ -159,7 +166,9 @@ export function Timeline({ story, definition, keeps, numbers, readAt }) {
   const top = 34 + lanes.length * HEIGHT + 14;
   const end = Math.max(...lanes.map((lane) => lane.end));
   const bottom = top + (keeps ? FOOT : 0) + 8;
-  return html`<div class="timeline" ref=${box} tabindex="0" role="region" aria-label="Timeline">
+  return html`<div class=${`timeline-room ${hasMore ? "has-more" : ""}`}>
+    <div class="timeline" ref=${box} tabindex="0" role="region" aria-label="Timeline"
+      onScroll=${look}>
     <svg width=${width} height=${bottom} role="group" aria-label="One lane for each execution">
       <defs>
         <pattern id="hatch" width="7" height="7" patternUnits="userSpaceOnUse"
@@ -191,7 +200,9 @@ export function Timeline({ story, definition, keeps, numbers, readAt }) {
       ${lanes.map((lane) => html`<${CauseLine} lane=${lane} byArn=${byArn} x=${x} y=${y} />`)}
       ${keeps && html`<${Outputs} name=${keeps === "each" ? "Last output" : "Output"}
         spans=${outputs(lanes, end)} y=${top + FOOT - OUTPUT - 4} x=${x} last=${right - 14} />`}
-    </svg></div>`;
+    </svg></div>
+    ${hasMore && html`<button class="later" onClick=${later}>Later <${Icon} name="next" /></button>`}
+    </div>`;
 }
 
 /** Which event's output was there, from when to when. */
