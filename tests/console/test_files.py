@@ -13,7 +13,7 @@ MODULES = modules()
 OWN = {file for name, file in MODULES.items() if name.startswith("inorder/")}
 
 
-def test_each_vendored_file_is_the_one_that_is_named_with_its_licence() -> None:
+def test_vendored_files_have_the_listed_digests_and_licences() -> None:
     table = (FOLDER / "vendor" / "VENDORED.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\S+)` \|.*\[[^]]+\]\((\S+)\) \| `([0-9a-f]{64})` \|$", table, re.M)
     folder = FOLDER / "vendor"

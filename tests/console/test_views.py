@@ -36,7 +36,7 @@ def rows(page: Page) -> Locator:
 # The list
 
 
-def test_the_list_is_filtered_by_key_and_outcome_and_its_address_says_so(page: Page) -> None:
+def test_filters_by_key_and_outcome_stay_in_the_address(page: Page) -> None:
     expect(rows(page).filter(has_text=STORY)).to_have_count(6)
     expect(page.get_by_role("status")).to_contain_text("executions since 2")
     page.get_by_role("searchbox").fill("HARBOUR")
@@ -51,9 +51,7 @@ def test_the_list_is_filtered_by_key_and_outcome_and_its_address_says_so(page: P
     expect(rows(page).filter(has_text=STORY)).to_have_count(6)
 
 
-def test_a_live_execution_is_followed_from_its_start_to_its_end(
-    console: Console, page: Page
-) -> None:
+def test_the_page_follows_an_execution_from_start_to_end(console: Console, page: Page) -> None:
     key = "live/followed.png"
     page.get_by_role("searchbox").fill(key)
     with console.held.holding("Invert Image", "after"):
@@ -87,7 +85,7 @@ def test_the_list_and_the_graph_are_used_by_keyboard(page: Page) -> None:
     expect(page.get_by_role("heading", level=2, name=focused, exact=True)).to_be_visible()
 
 
-def test_enter_in_the_search_opens_the_only_key_that_it_names(console: Console, page: Page) -> None:
+def test_enter_opens_the_only_key_that_the_search_names(console: Console, page: Page) -> None:
     settled(page)
     for key in ("only/a.png", "only/a.png.png"):
         console.workflow.upload(key, picture(RED))
@@ -121,9 +119,7 @@ def of_story(console: Console, outcome: str, waited: bool = False) -> Any:
     )
 
 
-def test_a_state_is_clicked_and_its_data_and_errors_are_read(
-    console: Console, opening: Opening
-) -> None:
+def test_a_click_on_a_state_shows_its_data_and_errors(console: Console, opening: Opening) -> None:
     waiter = of_story(console, "Duplicate", waited=True)
     page = opening(console.view("execution", waiter.arn))
 
@@ -204,9 +200,7 @@ def test_a_graph_with_text_below_9_pixels_can_be_enlarged(
     assert text.evaluate(size) >= 9
 
 
-def test_a_text_that_is_json_is_shown_as_json_and_nothing_in_it_is_markup(
-    console: Console, opening: Opening
-) -> None:
+def test_json_in_a_text_is_shown_as_json_without_markup(console: Console, opening: Opening) -> None:
     page = opening(console.address)
 
     def with_a_cause(route: Route) -> None:
@@ -227,7 +221,7 @@ def test_a_text_that_is_json_is_shown_as_json_and_nothing_in_it_is_markup(
 # A key
 
 
-def test_the_timeline_shows_who_waited_and_why_an_event_was_superseded(
+def test_the_timeline_shows_who_waited_and_why_events_were_superseded(
     console: Console, opening: Opening
 ) -> None:
     page = settled(opening(console.view("key", STORY)))
@@ -288,7 +282,7 @@ def test_a_parked_event_is_shown_with_what_helps(console: Console, opening: Open
     expect(page.get_by_role("listitem").filter(has_text="has overtaken it")).to_be_visible()
 
 
-def test_a_key_full_of_markup_and_right_to_left_text_is_only_text(
+def test_markup_and_right_to_left_text_in_keys_stay_text(
     console: Console, opening: Opening
 ) -> None:
     page = opening(console.address)
@@ -312,7 +306,7 @@ def test_a_key_full_of_markup_and_right_to_left_text_is_only_text(
 # The token
 
 
-def test_nothing_is_shown_without_the_token_which_the_printed_address_has(
+def test_the_console_needs_the_token_of_the_printed_address(
     console: Console, opening: Opening
 ) -> None:
     page = opening(console.view("key", STORY), token="of-an-earlier-run")
@@ -332,9 +326,7 @@ def test_nothing_is_shown_without_the_token_which_the_printed_address_has(
     expect(rows(page)).to_have_count(0)
 
 
-def test_of_ten_thousand_executions_a_portion_is_shown_and_then_more(
-    console: Console, opening: Opening
-) -> None:
+def test_ten_thousand_executions_are_shown_in_portions(console: Console, opening: Opening) -> None:
     page = opening(console.view("key", STORY))
 
     def many(route: Route) -> None:
@@ -444,7 +436,7 @@ def report(answers: dict[str, Any], tmp_path: Path) -> str:
     return (tmp_path / "index.html").as_uri()
 
 
-def test_each_picture_of_the_report_opens_the_timeline_of_its_stack(
+def test_the_reports_pictures_open_the_timelines_of_their_stacks(
     report: str, opening: Opening
 ) -> None:
     page = opening(report)

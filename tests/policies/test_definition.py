@@ -41,7 +41,7 @@ def test_the_longest_execution_takes_its_seconds(policy: str) -> None:
 
 
 @EACH
-def test_a_file_with_a_lock_says_when_its_executions_end_and_makes_new_tokens(policy: str) -> None:
+def test_executions_that_lock_have_a_timeout_and_new_tokens(policy: str) -> None:
     """A sweep relies on the first, and each write of a holder on the second."""
     definition = policies.definition(policy)
     if doing(definition["States"], Role.CLAIMS):
@@ -52,7 +52,7 @@ def test_a_file_with_a_lock_says_when_its_executions_end_and_makes_new_tokens(po
 
 
 @EACH
-def test_each_state_says_why_it_is_there_and_an_end_reports_its_own_name(policy: str) -> None:
+def test_each_state_has_a_comment_and_ends_report_their_names(policy: str) -> None:
     for name, state in policies.definition(policy)["States"].items():
         assert state["Comment"]
         if is_end(state):
@@ -61,7 +61,7 @@ def test_each_state_says_why_it_is_there_and_an_end_reports_its_own_name(policy:
 
 
 @EACH
-def test_a_claim_or_a_record_without_an_answer_is_not_repeated(policy: str) -> None:
+def test_claims_and_records_without_an_answer_are_not_retried(policy: str) -> None:
     """It may be written later, when another execution has acted."""
     states = policies.definition(policy)["States"]
     for name in {*doing(states, Role.CLAIMS), *doing(states, Role.RECORDS)}:
@@ -80,7 +80,7 @@ def test_a_read_shows_what_others_have_written_before(policy: str) -> None:
     ("policy", "state"),
     [(policy, state) for policy in policies.names() for state in started_by(policy)],
 )
-def test_a_holder_starts_its_own_state_machine_and_the_name_tells(policy: str, state: str) -> None:
+def test_a_holder_starts_its_state_machine_under_a_telling_name(policy: str, state: str) -> None:
     parameters = policies.definition(policy)["States"][state]["Parameters"]
     assert parameters["StateMachineArn.$"] == "$$.StateMachine.Id"
     name = parameters["Name.$"]
@@ -91,7 +91,7 @@ def test_a_holder_starts_its_own_state_machine_and_the_name_tells(policy: str, s
 
 
 @EACH
-def test_a_retry_is_random_and_bounded_and_only_the_last_one_is_for_any_fault(policy: str) -> None:
+def test_retries_have_jitter_and_only_the_last_takes_any_fault(policy: str) -> None:
     """Executions that were refused at the same time must not try again at the same time."""
     for *others, last in (state["Retry"] for state in states_of(policy) if "Retry" in state):
         for retrier in (*others, last):

@@ -89,7 +89,7 @@ def test_an_event_costs_what_the_facts_say(policy: str, monkeypatch: pytest.Monk
 
 
 @of(*POLICIES)
-def test_an_event_writes_as_much_to_the_log_as_the_facts_say(aws: InProcess) -> None:
+def test_the_facts_say_how_much_an_event_logs(aws: InProcess) -> None:
     """The form is as in https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html."""
     assert boto3.DEFAULT_SESSION
     for service in ("dynamodb", "eventbridge"):  # as an optimized integration hands it on
@@ -136,7 +136,7 @@ def item_size(record: dict[str, Any]) -> int:
 
 
 @pytest.mark.parametrize("policy", [name for name in STATES if recording(name)])
-def test_a_record_has_at_most_1_kb_with_a_key_of_50_characters(policy: str) -> None:
+def test_records_of_50_character_keys_have_at_most_1_kb(policy: str) -> None:
     """It is largest while its event is in progress: finished records have no lock and no holder."""
     event = changed(shipped("object-created"), "detail.object.key", KEY)
     event["detail"]["bucket"]["name"] = BUCKET

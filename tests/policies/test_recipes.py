@@ -24,7 +24,7 @@ EVERY = "tests/policies/test_every_policy.py", "tests/policies/test_policy_facts
 PROVED = ["-m", "pytest", "-qq", "-n", "2", *EVERY, "tests/template", "tests/proof/model"]
 
 
-def test_the_page_links_each_recipe_and_there_are_at_most_six() -> None:
+def test_the_page_links_all_recipes_and_at_most_six_exist() -> None:
     links = re.findall(r"\((.+\.diff)\)", (FOLDER / "README.md").read_text())
     assert sorted(links) == [file.name for file in RECIPES]
     assert 0 < len(RECIPES) <= 6

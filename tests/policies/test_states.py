@@ -85,7 +85,7 @@ def each_state(is_wanted: Callable[[str, str], bool] = lambda *_: True) -> pytes
 
 
 @each_state()
-def test_each_state_gives_and_is_followed_by_what_the_table_says(
+def test_each_state_has_the_output_and_successor_of_its_table(
     local: LocalAws, policy: str, state: str
 ) -> None:
     for row in (row for row in TABLES[policy].rows if row.state == state):
@@ -163,7 +163,7 @@ HANDED_OVER: Data = {
 
 
 @each_state(lambda policy, name: STATES[policy][name].get("Resource") in {SEND, PUT_EVENTS})
-def test_an_event_that_is_handed_over_comes_to_the_retry_queue_with_the_reason(
+def test_the_retry_queue_gets_handed_over_events_with_the_reason(
     local: LocalAws, policy: str, state: str
 ) -> None:
     sqs, events = local.client("sqs"), local.client("events")

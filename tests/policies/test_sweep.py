@@ -22,7 +22,7 @@ EACH = pytest.mark.parametrize("policy", LOCKING)
 
 
 @EACH
-def test_express_ends_an_execution_a_minute_before_a_sweep_frees_its_lock(policy: str) -> None:
+def test_express_ends_executions_before_a_sweep_frees_their_locks(policy: str) -> None:
     assert policies.definition(policy)["TimeoutSeconds"] == EXPRESS_SECONDS
     assert timedelta(seconds=EXPRESS_SECONDS) == stuck.EXECUTION
     assert timedelta(seconds=60) == stuck.CLOCKS_DIFFER
@@ -30,7 +30,7 @@ def test_express_ends_an_execution_a_minute_before_a_sweep_frees_its_lock(policy
 
 
 @EACH
-def test_a_function_ends_before_the_execution_that_has_invoked_it_must(policy: str) -> None:
+def test_a_function_ends_before_its_executions_timeout(policy: str) -> None:
     """The claim's time is that at which *Claim Key* was entered."""
     states = policies.definition(policy)["States"]
     [claim] = doing(states, Role.CLAIMS)

@@ -53,7 +53,7 @@ def verdicts(found: Any) -> dict[str, str]:
     return {each["key"]: each["verdict"] for each in map(json.loads, found.stdout.splitlines())}
 
 
-def test_audits_name_what_was_lost_and_changed_and_repairs_mend_it(
+def test_audits_name_lost_and_changed_outputs_and_repairs_mend_them(
     workflow: Workflow, inorder: Inorder
 ) -> None:
     s3, bucket = workflow.s3, workflow.stack.output_bucket
@@ -92,7 +92,7 @@ def test_audits_name_what_was_lost_and_changed_and_repairs_mend_it(
     assert inorder("audit", "--prefix", "none/").stderr.startswith("Error: There is no such key")
 
 
-def test_old_outputs_are_made_again_in_order_while_others_are_uploaded(
+def test_old_outputs_are_rewritten_in_order_while_uploads_continue(
     workflow: Workflow, inorder: Inorder
 ) -> None:
     keys = [f"old/{n}.png" for n in range(30)]
@@ -117,7 +117,7 @@ def test_old_outputs_are_made_again_in_order_while_others_are_uploaded(
     assert [workflow.colour(key) for key in keys] == [MAGENTA] * 10 + [CYAN] * 20
 
 
-def test_an_audit_covers_the_keys_that_the_pattern_of_the_rule_has(local: LocalAws) -> None:
+def test_an_audit_covers_the_keys_of_the_rules_pattern(local: LocalAws) -> None:
     events = local.client("events")
     texts = st.text("ab/.?[\N{SNOWMAN}", max_size=4)
 
@@ -136,7 +136,7 @@ def test_an_audit_covers_the_keys_that_the_pattern_of_the_rule_has(local: LocalA
     compare()
 
 
-def test_a_backfill_starts_an_event_for_each_object_without_an_output(
+def test_a_backfill_starts_events_for_objects_without_outputs(
     workflow: Workflow, inorder: Inorder
 ) -> None:
     with workflow.without_events():

@@ -44,7 +44,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def test_each_function_is_small_and_contains_nothing_that_lambda_does_not_need(built: Path) -> None:
+def test_functions_are_small_and_contain_only_what_lambda_needs(built: Path) -> None:
     assert {path.name for path in built.iterdir()} == set(MEGABYTES)
     for function, megabytes in MEGABYTES.items():
         files = [path for path in (built / function).rglob("*") if path.is_file()]

@@ -30,7 +30,7 @@ def run(*arguments: str) -> Result:
     return CliRunner(mix_stderr=False).invoke(main, arguments)
 
 
-def test_up_prints_the_environment_for_the_commands_and_down_removes_everything(
+def test_up_prints_the_commands_environment_and_down_removes_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     up = run("up")

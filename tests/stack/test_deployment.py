@@ -70,7 +70,7 @@ def test_all_options_count_and_a_deleted_stack_leaves_its_data(local: LocalAws) 
     assert parked["object_key"].endswith("/too-large.png")
 
 
-def test_what_runs_waits_or_is_parked_survives_a_change_of_the_policy_and_back(
+def test_running_waiting_and_parked_events_survive_changes_of_policy(
     local: LocalAws,
 ) -> None:
     """AWS ends executions whose state machine is deleted, and the local AWS does not."""

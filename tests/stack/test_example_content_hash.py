@@ -274,7 +274,7 @@ def test_the_queue_delivers_a_refused_event_again(unique: Example) -> None:
     unique.wait_until_drained()
 
 
-def test_what_is_refused_for_long_is_kept_in_the_dead_letter_queue(unique: Example) -> None:
+def test_the_dead_letter_queue_keeps_messages_that_are_refused_long(unique: Example) -> None:
     with unique.refusing():
         unique.put(ORDER)
         kept = unique.wait_for_one(unique.deployed["FailedEventsUrl"])

@@ -135,7 +135,7 @@ def jobs(local: LocalAws, tmp_path_factory: pytest.TempPathFactory) -> Jobs:
     return Jobs(local, tmp_path_factory.mktemp("jobs"))
 
 
-def test_a_job_of_several_parts_makes_the_output_and_a_deletion_removes_it(jobs: Jobs) -> None:
+def test_a_deletion_removes_the_output_of_a_job_in_parts(jobs: Jobs) -> None:
     key = "a b/ü.txt"
     jobs.upload(key, b"one\ntwo\nthree\nfour\n")
     ended = jobs.end_of(jobs.job(key))
@@ -172,7 +172,7 @@ def test_a_second_delivery_starts_nothing(jobs: Jobs) -> None:
 
 
 @pytest.mark.parametrize("newer", [b"slow\n", b"new\n"], ids=["the same content", "another one"])
-def test_an_older_job_that_ends_after_a_newer_one_changes_nothing(jobs: Jobs, newer: bytes) -> None:
+def test_an_older_job_that_ends_last_changes_nothing(jobs: Jobs, newer: bytes) -> None:
     slow = jobs.start_slow(key := f"x{len(newer)}")
     assert "1 missing" in jobs.audit(key)
     jobs.upload(key, newer)

@@ -84,7 +84,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rows]:
         yield Rows(local, "rows", {})
 
 
-def test_alone_the_row_follows_the_object_and_a_deletion_leaves_a_tombstone(alone: Rows) -> None:
+def test_alone_a_row_follows_its_object_and_leaves_a_tombstone(alone: Rows) -> None:
     alone.put("a/x", b"old\n")
     alone.wait("a/x", "title", "old")
     alone.put("a/x", b"new\nnew\n")
@@ -155,7 +155,7 @@ def behind(local: LocalAws) -> tuple[Rows, Workflow]:
     return rows, Workflow(local, deploy(local, "main", {"WorkFunctionArn": arn}))
 
 
-def test_with_the_main_stack_the_row_ends_as_the_newest_and_an_old_event_changes_nothing(
+def test_behind_the_main_stack_the_newest_event_decides_the_row(
     behind: tuple[Rows, Workflow],
 ) -> None:
     rows, main = behind
@@ -176,7 +176,7 @@ def test_with_the_main_stack_the_row_ends_as_the_newest_and_an_old_event_changes
     assert rows.row("a/x") == tombstone
 
 
-def test_with_the_main_stack_its_rule_alone_is_on_and_a_rejected_event_is_parked(
+def test_behind_the_main_stack_a_rejected_event_is_parked(
     behind: tuple[Rows, Workflow],
 ) -> None:
     rows, main = behind

@@ -13,7 +13,7 @@ def outputs_of(local: LocalAws, stack: str) -> dict[str, str]:
     return {each["OutputKey"]: each["OutputValue"] for each in found["Outputs"]}
 
 
-def test_an_own_function_deployed_as_its_document_says_is_invoked_instead_of_the_shipped_one(
+def test_an_own_function_deployed_as_documented_replaces_the_shipped_one(
     local: LocalAws,
 ) -> None:
     deploy(local, "own", {})

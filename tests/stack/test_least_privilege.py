@@ -69,7 +69,7 @@ def uploaded(
     return workflow.of_key(key, earlier + 1, is_retried)[-1]
 
 
-def test_the_role_suffices_to_write_replace_and_remove_an_output_and_to_find_one_missing(
+def test_the_role_suffices_to_write_replace_and_remove_an_output(
     workflow: Workflow,
 ) -> None:
     assert uploaded(workflow, "one.png").outcome == "Processed"
@@ -88,7 +88,7 @@ def test_the_role_suffices_to_write_replace_and_remove_an_output_and_to_find_one
     assert workflow.parked() == []
 
 
-def test_without_an_action_the_event_waits_until_the_role_has_it(workflow: Workflow) -> None:
+def test_an_event_waits_until_the_role_has_a_missing_action(workflow: Workflow) -> None:
     objects = f"arn:aws:s3:::{workflow.stack.output_bucket}/*"
     with denied(workflow, "s3:PutObject", objects):
         failed = uploaded(workflow, "put.png", is_retried=True)
@@ -109,7 +109,7 @@ def test_the_role_suffices_to_park_an_event(workflow: Workflow) -> None:
     assert workflow.receive(stack.parked_events_queue_url) == message["MessageBody"]
 
 
-def test_the_role_suffices_to_hand_over_the_event_of_a_dead_execution(workflow: Workflow) -> None:
+def test_the_role_suffices_to_hand_over_a_dead_executions_event(workflow: Workflow) -> None:
     event, record_id = uploaded(workflow, "stuck.png").event, workflow.record_id("stuck.png")
     workflow.table.update_item(  # as if its execution had died
         Key={"id": record_id},

@@ -52,7 +52,7 @@ def settings(workflow: Workflow) -> dict[str, str]:
     return own | workflow.local.environment | {"STACK_NAME": workflow.stack.name}
 
 
-def test_the_commands_of_the_person_on_call_work_without_a_checkout(
+def test_the_on_call_persons_commands_work_without_a_checkout(
     install: Callable[[str], Path], workflow: Workflow, tmp_path: Path
 ) -> None:
     inorder = install("") / "inorder"

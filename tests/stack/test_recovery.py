@@ -52,7 +52,7 @@ def listed(inorder: Inorder, queue: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("is_refused_by_sqs", [False, True])
-def test_a_throttled_event_is_listed_while_it_waits_and_comes_back_until_there_is_capacity(
+def test_a_throttled_event_is_listed_and_retried_until_capacity_returns(
     workflow: Workflow, inorder: Inorder, is_refused_by_sqs: bool
 ) -> None:
     key, queue = f"{'long' * 200}-{is_refused_by_sqs}.png", workflow.stack.retry_events_queue_url
@@ -129,7 +129,7 @@ def park(workflow: Workflow, body: str) -> None:
     )
 
 
-def test_parked_events_are_listed_and_started_again_unless_they_would_fail_again(
+def test_parked_events_are_redriven_unless_they_would_fail_again(
     workflow: Workflow, inorder: Inorder
 ) -> None:
     for key in (STRANGE, "mended.png"):
@@ -172,7 +172,7 @@ def test_parked_events_are_listed_and_started_again_unless_they_would_fail_again
         ("DeleteMessage", KeyboardInterrupt(), False, {"Processed": 2, "Duplicate": 1}),
     ],
 )
-def test_a_redrive_that_fails_or_is_interrupted_keeps_the_event_and_can_be_repeated(
+def test_a_failed_or_interrupted_redrive_keeps_the_event(
     inorder: Inorder,
     workflow: Workflow,
     monkeypatch: pytest.MonkeyPatch,
@@ -213,7 +213,7 @@ def test_a_redrive_that_fails_or_is_interrupted_keeps_the_event_and_can_be_repea
 # Executions that die
 
 
-def test_a_stuck_key_is_listed_and_healed_by_the_command_or_the_schedule(
+def test_the_command_or_the_schedule_heals_a_stuck_key(
     workflow_and_held: tuple[Workflow, HeldCalls], inorder: Inorder
 ) -> None:
     workflow, held = workflow_and_held

@@ -71,9 +71,7 @@ def test_the_five_minutes_of_the_document(monkeypatch: pytest.MonkeyPatch) -> No
 if os.environ.get("NIGHT"):
 
     @pytest.mark.parametrize("body", WRONG)
-    def test_a_function_that_breaks_the_contract_is_named_with_what_to_change(
-        body: str, fresh: Path
-    ) -> None:
+    def test_try_says_what_to_change_in_a_wrong_function(body: str, fresh: Path) -> None:
         inorder("function", "new", "wrong")
         file = fresh / "wrong" / "app.py"
         before, _, _ = file.read_text().partition("def handler(")

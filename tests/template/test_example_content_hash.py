@@ -12,7 +12,7 @@ DEFINITION = json.loads((EXAMPLE / "content_hash.asl.json").read_text(encoding="
 RESOURCES = {"dynamodb": "Contents.Arn", "events": "UniqueEvents.Arn"}
 
 
-def test_the_state_machine_may_do_what_its_states_do_and_nothing_else() -> None:
+def test_the_state_machine_may_do_only_what_its_states_do() -> None:
     needed: set[Grant] = set()
     for state in DEFINITION["States"].values():
         if state["Type"] == "Task":
@@ -21,7 +21,7 @@ def test_the_state_machine_may_do_what_its_states_do_and_nothing_else() -> None:
     assert STACK.grants("StateMachineRole") == needed
 
 
-def test_a_batch_ends_before_the_function_and_long_before_its_redelivery() -> None:
+def test_a_batch_ends_before_the_functions_timeout_and_its_redelivery() -> None:
     config = app().states.meta.config
     assert longest_execution(DEFINITION) < config.read_timeout
     assert config.retries["total_max_attempts"] == 1
@@ -33,7 +33,7 @@ def test_a_batch_ends_before_the_function_and_long_before_its_redelivery() -> No
     assert STACK["Events"]["VisibilityTimeout"] >= 6 * timeout
 
 
-def test_a_source_delivers_for_longer_than_a_dead_execution_holds_its_content() -> None:
+def test_sources_deliver_for_longer_than_dead_executions_hold_content() -> None:
     assert app().DEAD_SECONDS > EXPRESS_SECONDS
     attempts = STACK["Events"]["RedrivePolicy"]["maxReceiveCount"]
     for_seconds = {

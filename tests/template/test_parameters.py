@@ -50,7 +50,7 @@ def test_a_parameter_changes_something_and_removes_nothing_that_has_events(param
     assert held <= after.keys()
 
 
-def test_another_policy_changes_no_more_than_what_decides_about_new_events() -> None:
+def test_another_policy_changes_only_what_starts_events() -> None:
     """What runs under the policy before ends by itself: nothing of it is deleted or changed.
 
     To delete a state machine ends its executions, and some of their events are in no record.
@@ -71,7 +71,7 @@ def test_another_policy_changes_no_more_than_what_decides_about_new_events() -> 
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_the_rule_and_the_retries_start_the_state_machine_of_the_policy(policy: str) -> None:
+def test_the_rule_and_retries_start_the_policys_state_machine(policy: str) -> None:
     """The rule's target is an ARN of names, so a deployment must not set it before it is true.
 
     CloudFormation creates the rule after the role that it refers to, and the role after each state
@@ -89,7 +89,7 @@ def test_the_rule_and_the_retries_start_the_state_machine_of_the_policy(policy: 
     assert stack.grants("EventsRole") == starts
 
 
-def test_the_longest_name_of_a_stack_leaves_room_for_each_policy() -> None:
+def test_the_longest_stack_name_leaves_room_for_each_policy() -> None:
     """A state machine's name has at most 80 characters.
 
     https://docs.aws.amazon.com/step-functions/latest/apireference/API_CreateStateMachine.html
@@ -141,7 +141,7 @@ def test_an_own_function_is_named_by_its_arn() -> None:
         assert not re.fullmatch(pattern, arn), arn
 
 
-def test_the_work_policy_reaches_the_shipped_role_or_the_named_one_or_none() -> None:
+def test_the_work_policy_reaches_the_shipped_or_named_role() -> None:
     for given, roles in [
         ({}, ["InvertImageRole"]),
         ({"WorkFunctionArn": FUNCTION, "WorkFunctionRoleName": "mine"}, ["mine"]),
@@ -150,7 +150,7 @@ def test_the_work_policy_reaches_the_shipped_role_or_the_named_one_or_none() -> 
         assert Deployed(**given)["WorkFunctionPolicy"].get("Roles") == roles
 
 
-def test_own_buckets_get_the_inputs_and_outputs_and_the_stack_creates_none() -> None:
+def test_a_stack_with_own_buckets_uses_them_and_creates_none() -> None:
     stack = Deployed(InputBucketName="in", OutputBucketName="out")
     assert stack.of("S3::Bucket") == stack.of("S3::BucketPolicy") == {}
     assert stack.variables("InvertImageFunction")["OUTPUT_BUCKET"] == "out"
@@ -165,7 +165,7 @@ def test_own_buckets_get_the_inputs_and_outputs_and_the_stack_creates_none() -> 
     ]
 
 
-def test_every_version_is_refused_for_a_bucket_of_the_stack_that_keeps_no_versions() -> None:
+def test_every_version_is_refused_for_the_stacks_unversioned_bucket() -> None:
     rule = TEMPLATE["Rules"]["Versions"]
     of_policy = {"Fn::Equals": [{"Ref": "Policy"}, "every-version"]}
     condition = rule["RuleCondition"]
@@ -177,7 +177,7 @@ def test_every_version_is_refused_for_a_bucket_of_the_stack_that_keeps_no_versio
     ]
 
 
-def test_the_rule_takes_the_keys_of_the_prefix_and_the_suffix() -> None:
+def test_the_rule_takes_keys_of_the_prefix_and_suffix() -> None:
     stack = Deployed(KeyPrefix="in/", KeySuffix=".jpg")
     [key] = stack["EventsRule"]["EventPattern"]["detail"]["object"]["key"]
     assert key == {"wildcard": "in/*.jpg"}
@@ -198,7 +198,7 @@ def test_the_longest_prefix_and_suffix_fit_into_the_rule(character: str) -> None
     assert len(json.dumps(pattern, ensure_ascii=False)) <= 2048
 
 
-def test_what_is_retried_waits_in_a_queue_for_as_long_as_it_may() -> None:
+def test_the_retry_queue_keeps_events_as_long_as_needed() -> None:
     """https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html."""
     stack = Deployed()
     mapping = stack["RetryEventsFunctionFaults"]
@@ -216,7 +216,7 @@ def test_what_is_retried_waits_in_a_queue_for_as_long_as_it_may() -> None:
     assert queue["MessageRetentionPeriod"] - longest == 86400
 
 
-def test_the_retry_queue_and_its_function_take_what_the_bus_has() -> None:
+def test_the_bus_delivers_to_the_retry_queue_and_function() -> None:
     stack = Deployed()
     names = ("RetryEventsRule", "RetryEventsFunctionUnsendable")
     queue, function = map(stack.target, names)
@@ -232,7 +232,7 @@ def test_the_retry_queue_and_its_function_take_what_the_bus_has() -> None:
         assert undelivered["Arn"] == "UndeliveredEventsQueue.Arn"
 
 
-def test_each_minute_a_sweep_begins_which_has_ended_when_the_next_one_does() -> None:
+def test_a_sweep_begins_each_minute_and_ends_within_it() -> None:
     stack = Deployed()
     sweep = stack["HealKeysFunctionSweep"]
     # https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rate-expressions.html
@@ -257,7 +257,7 @@ def watched(alarm: Json) -> str:
     return name.removesuffix(f".{dimension['Name']}")
 
 
-def test_an_alarm_tells_that_a_message_is_old_or_that_a_function_fails() -> None:
+def test_alarms_report_old_messages_and_functions_that_fail() -> None:
     """A message that is received three times no longer counts for the age of the oldest.
 
     https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html
@@ -322,6 +322,6 @@ def test_a_region_of_another_partition_is_refused() -> None:
     )
 
 
-def test_the_version_is_that_of_the_fence_and_of_the_changelog() -> None:
+def test_the_template_fence_and_changelog_have_the_same_version() -> None:
     assert TEMPLATE["Outputs"]["Version"]["Value"] == __version__
     assert f"## {__version__}" in (PROJECT / "CHANGELOG.md").read_text(encoding="utf-8")

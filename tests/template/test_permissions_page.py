@@ -32,7 +32,7 @@ def row(statement: Json) -> str:
 
 
 @pytest.mark.parametrize("role", STACK.of("IAM::Role"))
-def test_the_page_names_each_right_of_a_role_and_why_it_is_there(role: str) -> None:
+def test_the_page_says_why_a_role_has_each_right(role: str) -> None:
     [section] = re.findall(rf"^## [^\n]*`{role}`.*?(?=^## )", PAGE, re.M | re.S)
     rows = [line for line in section.splitlines() if line.startswith("| `")]
     wanted = [row(each) for each in STACK.statements(role)]
@@ -40,7 +40,7 @@ def test_the_page_names_each_right_of_a_role_and_why_it_is_there(role: str) -> N
     assert all(re.search(r" \| [A-Z][^|]+\.\s\|$", line) for line in rows)
 
 
-def test_the_page_names_who_may_send_to_each_queue_and_invoke_each_function() -> None:
+def test_the_page_names_who_may_send_messages_and_invoke_functions() -> None:
     [section] = re.findall(r"^## Who may .*?(?=^## )", PAGE, re.M | re.S)
     admitted = [
         (each["Resource"].removesuffix(".Arn"), str(each["Principal"]))

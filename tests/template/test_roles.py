@@ -66,7 +66,7 @@ def needed(stack: Deployed, machine: str) -> set[Grant]:
     return found
 
 
-def test_the_state_machines_may_do_only_what_their_definitions_do_together() -> None:
+def test_the_state_machines_may_do_only_what_their_definitions_do() -> None:
     stack = Deployed()
     assert {each["RoleArn"] for each in stack.of(MACHINE).values()} == {"StateMachineRole.Arn"}
     log = {(action, "*") for action in LOGGING}
@@ -88,7 +88,7 @@ def test_the_rule_matches_what_the_policy_handles(policy: Policy) -> None:
     assert sending == {"EventBridgeConfiguration": {"EventBridgeEnabled": True}}
 
 
-def test_the_work_policy_is_for_every_policy_and_removes_nothing_in_vain() -> None:
+def test_the_work_policy_suits_every_policy_and_deletes_if_needed() -> None:
     """Of another policy, events may still run or be retried. Only `EVERYTHING` is listed below."""
     one, *others = (Deployed(Policy=policy.name) for policy in policies.policies())
     for other in others:
@@ -183,7 +183,7 @@ def test_a_role_trusts_one_service_for_what_this_account_has(file: str) -> None:
         assert trust.get("Condition") == TRUST[service.removesuffix(".amazonaws.com")]
 
 
-def test_a_role_only_allows_within_the_boundary_and_each_function_has_its_own() -> None:
+def test_each_function_has_its_own_role_within_the_boundary() -> None:
     stack = Deployed(KmsKeyArn=KEY, PermissionsBoundaryArn=BOUNDARY)
     for name, role in stack.of("IAM::Role").items():
         assert "ManagedPolicyArns" not in role, name
@@ -194,7 +194,7 @@ def test_a_role_only_allows_within_the_boundary_and_each_function_has_its_own() 
         assert function["LoggingConfig"]["LogGroup"] in stack.of("Logs::LogGroup")
 
 
-def test_there_is_no_other_role_and_a_role_grants_nothing_else() -> None:
+def test_the_stack_has_no_other_roles_and_grants_nothing_else() -> None:
     stack = Deployed(**EVERYTHING, KmsKeyArn=KEY)
     roles = {f"{name}Role" for name in (*FUNCTIONS, "StateMachine", "Events")}
     assert stack.of("IAM::Role").keys() == roles
@@ -236,7 +236,7 @@ SENDERS: Senders = {  # who may send to each queue, beside the roles
 }
 
 
-def test_a_queue_is_encrypted_and_accepts_messages_over_tls_of_named_senders_only() -> None:
+def test_queues_are_encrypted_and_take_named_senders_messages_over_tls() -> None:
     """SQS is reported to refuse a statement with two resources; no linter tells."""
     stack = Deployed()
     assert stack.of("SQS::Queue").keys() == SENDERS.keys()
@@ -279,7 +279,7 @@ def test_the_key_encrypts_the_buckets_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("buckets", [{}, {"InputBucketName": "in", "OutputBucketName": "out"}])
-def test_only_the_work_function_may_use_the_key_and_only_through_s3(buckets: Json) -> None:
+def test_only_the_work_function_uses_the_key_only_through_s3(buckets: Json) -> None:
     """An upload needs GenerateDataKey, a download and an upload in parts need Decrypt.
 
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html

@@ -107,6 +107,6 @@ def test_an_event_is_switched_off_by_its_state(file: str) -> None:
 
 
 @pytest.mark.parametrize(("bucket", "state"), [("", "ENABLED"), ("theirs", "DISABLED")])
-def test_the_rule_of_the_rows_is_enabled_if_they_are_alone(bucket: str, state: str) -> None:
+def test_the_rows_rule_is_enabled_if_they_run_alone(bucket: str, state: str) -> None:
     stack = Deployed(file="examples/rows/template.yaml", InputBucketName=bucket)
     assert stack["FunctionChanged"]["State"] == state

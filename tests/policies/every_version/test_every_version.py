@@ -12,7 +12,7 @@ pytestmark = pytest.mark.policy("every-version")
 
 
 @pytest.mark.parametrize("order", [*permutations((0, 1))])
-def test_each_version_has_an_output_in_whichever_order_the_events_arrive(
+def test_events_in_any_order_give_each_version_an_output(
     aws: InProcess, order: tuple[int, ...]
 ) -> None:
     aws.keep_versions()

@@ -14,7 +14,7 @@ from tests.support.in_process import InProcess
 pytestmark = pytest.mark.policy("latest-wins")
 
 
-def test_the_holder_starts_the_newest_event_and_an_older_one_gives_up(aws: InProcess) -> None:
+def test_the_holder_starts_the_newest_event_and_older_ones_stop(aws: InProcess) -> None:
     worked, release = Event(), Event()
 
     def answer_late(payload: Any) -> Any:

@@ -19,7 +19,7 @@ EVERYONE = {"Processed", "Superseded", "Duplicate", "Retrying"}
 
 
 @pytest.mark.parametrize("shares_concurrency", [False, True])  # as in a small account
-def test_many_uploads_at_once_need_little_more_time_than_the_function_and_few_calls_of_the_table(
+def test_a_burst_needs_little_extra_time_and_few_calls(
     shares_concurrency: bool,
 ) -> None:
     settings = Settings(concurrency=10, seconds=0.5, shares_concurrency=shares_concurrency)
@@ -87,7 +87,7 @@ def test_the_newest_event_follows_soon_after_its_holder(holder: float) -> None:
     assert quantiles(found, n=100)[-1] <= 1.5
 
 
-def test_a_waiter_reads_the_record_six_times_in_25_seconds_and_is_retried() -> None:
+def test_a_waiter_reads_six_times_and_is_then_retried() -> None:
     cloud = Cloud(
         Settings(dies=lambda each, state: each.id == "execution-0" and state == "Invert Image")
     )

@@ -14,9 +14,7 @@ from tests.proof.simulation.table import WRITES_A_SECOND
 
 
 @pytest.mark.parametrize(("overwrites", "work"), [(500, 0.3), (500, 3), (1_000, 0.3)])
-def test_a_key_that_is_overwritten_as_often_as_its_partition_takes_or_more_ends_right(
-    overwrites: int, work: float
-) -> None:
+def test_a_key_ends_right_however_fast_it_is_overwritten(overwrites: int, work: float) -> None:
     """Each overwrite tries to claim the key, and records itself: two writes."""
     cloud, seconds = Cloud(Settings(seconds=work)), 3
     for number in range(overwrites * seconds):
@@ -29,7 +27,7 @@ def test_a_key_that_is_overwritten_as_often_as_its_partition_takes_or_more_ends_
 
 
 @pytest.mark.parametrize("gap", [10, 30, 100])
-def test_a_dead_holders_key_goes_on_within_eight_minutes_however_often_events_come(
+def test_a_dead_holders_key_goes_on_within_eight_minutes(
     gap: float,
 ) -> None:
     cloud, seconds = hot_key_whose_holder_dies(gap)
@@ -48,5 +46,5 @@ def test_no_holder_loses_its_lock_however_long_it_works(seconds: float) -> None:
     assert errors == {"KeyLocked"}  # waiters have less patience than a holder may need
 
 
-def test_without_retry_hours_no_event_that_waits_for_long_work_is_parked() -> None:
+def test_long_work_parks_no_waiting_event_even_without_retry_hours() -> None:
     assert_promise(long_work(110, retry_hours=0))

@@ -42,7 +42,7 @@ def test_after_an_outage_all_is_right_without_a_command(
     assert cloud.makespan < END + 5 * 60 + 30
 
 
-def test_while_s3_is_silent_a_function_that_runs_out_of_time_parks_nothing() -> None:
+def test_timeouts_of_functions_while_s3_is_silent_park_nothing() -> None:
     """With work of 4 s, the repeated calls of S3 do not end within the function's timeout."""
     settings = Settings(concurrency=10, seconds=4, outages=outages(("s3",), "silence"))
     cloud = uploaded_meanwhile(settings, until=END + 60)
@@ -52,7 +52,7 @@ def test_while_s3_is_silent_a_function_that_runs_out_of_time_parks_nothing() -> 
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_if_an_event_cannot_be_sent_anywhere_the_schedule_finds_it(policy: str) -> None:
+def test_the_schedule_finds_an_event_that_could_not_be_sent(policy: str) -> None:
     settings = Settings(
         policy, concurrency=10, outages=outages(("lambda", "sqs", "events"), "errors")
     )
@@ -98,9 +98,7 @@ def test_without_retry_hours_the_first_fault_parks_an_event(policy: str) -> None
         ("every-version", "Processed"),
     ],
 )
-def test_an_event_that_waits_for_its_retry_delays_no_newer_event_of_its_key(
-    policy: str, outcome: str
-) -> None:
+def test_an_event_awaiting_its_retry_delays_no_newer_event(policy: str, outcome: str) -> None:
     cloud = Cloud(Settings(policy, outages=[Outage("lambda", 0, BEGIN)]))
     older, newer = (cloud.upload("0.png", after) for after in (0, BEGIN + 1))
     cloud.run_until_quiet(DAY)
@@ -111,7 +109,7 @@ def test_an_event_that_waits_for_its_retry_delays_no_newer_event_of_its_key(
 
 
 @pytest.mark.parametrize("hours", [0.5, 24])
-def test_an_outage_that_outlasts_the_patience_parks_the_events_with_their_reasons(
+def test_an_outage_longer_than_the_patience_parks_events_with_reasons(
     hours: float,
 ) -> None:
     cloud = Cloud(Settings(retry_hours=hours, outages=[Outage("s3", 0, 3 * DAY)]))

@@ -35,7 +35,7 @@ OUTAGES: list[tuple[str, Kind]] = [
 
 
 @pytest.mark.parametrize(("services", "kind"), OUTAGES)
-def test_a_thousand_events_that_wait_do_not_come_all_at_once(services: str, kind: Kind) -> None:
+def test_a_thousand_waiting_events_do_not_come_at_once(services: str, kind: Kind) -> None:
     arrivals = EVENTS / (END - BEGIN)
     outages = [Outage(service, BEGIN, END, kind) for service in services.split("+")]
     cloud = Cloud(Settings(outages=outages))
@@ -84,9 +84,7 @@ def test_the_document_says_what_an_upload_can_cost() -> None:
     ["Runtime.OutOfMemory", "Runtime.ExitError", "MemoryError", "Sandbox.Timedout"],
 )
 @pytest.mark.parametrize("policy", POLICIES)
-def test_an_event_that_ends_its_function_is_parked_after_a_few_invocations(
-    policy: str, error: str
-) -> None:
+def test_an_event_that_kills_its_function_is_parked_soon(policy: str, error: str) -> None:
     cloud = Cloud(Settings(policy, poison={"poison.png": ServiceError(error)}))
     cloud.upload("poison.png")
     cloud.upload("0.png")
@@ -102,7 +100,7 @@ def test_an_event_that_ends_its_function_is_parked_after_a_few_invocations(
     ("policy", "deliveries", "twice"),
     [*((policy, 5, 0) for policy in POLICIES), (POLICIES[0], 2, 1)],
 )
-def test_an_event_that_always_fails_is_parked_once_after_a_day_however_often_it_is_delivered(
+def test_an_always_failing_event_is_parked_once_after_a_day(
     policy: str, deliveries: int, twice: float
 ) -> None:
     error = ValueError("This object always fails.")
@@ -126,7 +124,7 @@ def test_an_event_that_always_fails_is_parked_once_after_a_day_however_often_it_
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_an_event_whose_executions_always_die_is_started_again_40_times_and_then_parked(
+def test_an_event_whose_executions_die_is_parked_after_40_restarts(
     policy: str,
 ) -> None:
     cloud = Cloud(Settings(policy, dies=lambda _, state: state == "Invert Image"))
@@ -138,9 +136,7 @@ def test_an_event_whose_executions_always_die_is_started_again_40_times_and_then
     assert parked["reason"]["Error"] == "ExecutionDied"
 
 
-def test_keys_whose_executions_have_died_are_started_as_fast_as_retries_and_the_oldest_first() -> (
-    None
-):
+def test_keys_of_dead_executions_restart_at_the_pace_of_retries() -> None:
     def dies(execution: Execution, state: str) -> bool:
         return state == "Invert Image" and execution.started < 60
 
