@@ -24,6 +24,14 @@ from tests.support import events
 
 EXAMPLE = PROJECT / "examples" / "work_function"
 UV = [sys.executable, "-m", "uv", "--quiet"]
+# Runs commands one after the other, and imports everything once.
+COMMANDS = """
+import json, sys
+from click.testing import CliRunner
+from inorder.commands.main import main
+results = [CliRunner().invoke(main, each.split()) for each in json.load(sys.stdin)]
+print(json.dumps([(each.exit_code, each.output) for each in results]))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -55,26 +63,25 @@ def settings(workflow: Workflow) -> dict[str, str]:
 def test_the_on_call_persons_commands_work_without_a_checkout(
     install: Callable[[str], Path], workflow: Workflow, tmp_path: Path
 ) -> None:
-    inorder = install("") / "inorder"
+    folder = install("")
 
-    def run(arguments: str) -> tuple[int, str]:
-        done = subprocess.run(  # noqa: S603 - our own command
-            [inorder, *arguments.split()],
+    def printed_by(program: str, *arguments: str, text: str = "") -> str:
+        return subprocess.run(  # noqa: S603 - our own command
+            [folder / program, *arguments],
             cwd=tmp_path,
             env=settings(workflow),
+            input=text,
             capture_output=True,
             text=True,
-            check=False,
-        )
-        return done.returncode, done.stdout + done.stderr
+            check=True,
+        ).stdout
 
     workflow.upload("on-call.png", picture(RED))
     workflow.upload("no-picture.png", b"none")
     for key in ("on-call.png", "no-picture.png"):
         [ended] = workflow.of_key(key, 1)
-    wrong = {}
-    for arguments, said in {
-        "--version": __version__,
+    assert __version__ in printed_by("inorder", "--version")
+    works = {
         "why on-call.png": "made from the object as it is now.",
         "executions --key on-call.png": "Processed",
         f"execution {ended.arn}": "Parked",
@@ -87,26 +94,32 @@ def test_the_on_call_persons_commands_work_without_a_checkout(
         "redrive --all": "Started: ",
         "doctor": "right    The rules are enabled.",
         "cost": "A month of latest-wins",
-    }.items():
-        code, printed = run(arguments)
-        # What `doctor` finds wrong, a parked event, is right of this stack.
-        if code != (arguments == "doctor") or said not in printed:
-            wrong[arguments] = printed
+    }
     file = PROJECT / "statemachine" / "latest_wins.asl.json"
-    for arguments, said in {
+    fails = {
         "demo --keys 3": "This needs a checkout of the project, ",
         "up": "This needs a checkout of the project, ",
         "wy": "There is no command wy. Did you mean why?",
         f"check {file}": "This needs statelint: ",
         "console": "This needs ",
-    }.items():
-        code, printed = run(arguments)
-        if not code or not re.match(f"Error: {re.escape(said)}", printed.splitlines()[-1]):
+    }
+    names = Commands().list_commands(click.Context(click.Command("")))
+    helps = [f"{name} --help" for name in names]
+    given = [*works, *fails, *helps]
+    results = json.loads(printed_by("python", "-c", COMMANDS, text=json.dumps(given)))
+    wrong = {}
+    for arguments, (code, printed) in zip(given, results, strict=True):
+        if arguments in works:
+            # What `doctor` finds wrong, a parked event, is right of this stack.
+            is_right = code == (arguments == "doctor") and works[arguments] in printed
+        elif arguments in fails:
+            end = printed.splitlines()[-1]
+            is_right = code > 0 and end.startswith(f"Error: {fails[arguments]}")
+        else:
+            is_right = code == 0 and printed.startswith("Usage: ")
+            is_right = is_right and printed.split("\n\n")[1][2:7] != "This "
+        if not is_right:
             wrong[arguments] = printed
-    for name in Commands().list_commands(click.Context(click.Command(""))):
-        code, printed = run(f"{name} --help")
-        if code or not printed.startswith("Usage: ") or printed.split("\n\n")[1][2:7] == "This ":
-            wrong[f"{name} --help"] = printed
     assert not wrong, "\n".join(f"{name}: {printed}" for name, printed in wrong.items())
 
 
