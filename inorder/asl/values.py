@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 DataPath = tuple[str, ...]
@@ -52,6 +53,7 @@ FAULT = Fields(
 )
 
 
+@cache
 def steps_of(path: str) -> DataPath | None:
     """Take a path apart, without its root; None if it is not plain."""
     steps = path.lstrip("$")
@@ -80,6 +82,7 @@ def without_source(value: Any, name: str) -> Any:
     return Unknown(value.size) if is_from else value
 
 
+@lru_cache(maxsize=10_000)  # many states hand on the same data
 def size_of(value: Any) -> Size:
     """Tell the most bytes of a value as JSON.
 

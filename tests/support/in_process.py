@@ -254,19 +254,23 @@ def make_writes_atomic(events: Any) -> None:
         events.register_first(f"response-received.dynamodb.{operation}", end)
 
 
-# Done anew for each definition that moto creates or starts, for each path that it evaluates, for
-# each session, which reads the models of all services, and for each client, these take longer than
-# all else.
-PARSE = f"moto.{moto_parts.PARSE}"
-ONCE = {
-    name: functools.cache(pkgutil.resolve_name(name))
-    for name in (
-        PARSE,
-        f"moto.{moto_parts.PARSE_PATH}",
-        "botocore.session.create_loader",
-        "botocore.httpsession.create_urllib3_context",
-    )
-}
+def remember(name: str) -> None:
+    """Let a function give its first result again."""
+    module, _, function = name.rpartition(".")
+    place = pkgutil.resolve_name(module)
+    setattr(place, function, functools.cache(getattr(place, function)))
+
+
+# Done anew for each session, which reads the models of all services, for each client, for each
+# definition that moto creates or starts, and for each path that it evaluates, these take longer
+# than all else. moto itself makes sessions when its parser is imported.
+for each in (
+    "botocore.session.create_loader",
+    "botocore.httpsession.create_urllib3_context",
+    f"moto.{moto_parts.PARSE}",
+    f"moto.{moto_parts.PARSE_PATH}",
+):
+    remember(each)
 
 
 def import_anew(name: str) -> ModuleType:
@@ -282,8 +286,6 @@ def aws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
     policy = mark.args[0] if mark else "latest-wins"
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    for name, once in ONCE.items():
-        monkeypatch.setattr(name, once)
     with mock_aws(
         config={"stepfunctions": {"execute_state_machine": True}, "lambda": {"use_docker": False}}
     ):
