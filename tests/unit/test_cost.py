@@ -223,8 +223,9 @@ def test_the_readme_has_the_dollars_of_the_bill() -> None:
     bills = [cost.bill_of_contender(alone, month), *(cost.bill_of(LATEST, each) for each in works)]
     fence, whole, without_data, failures = (round(each.dollars) for each in bills)
     text = (PROJECT / "README.md").read_text()
-    assert f"cost {fence} dollars with it, and {whole} with all of this" in text
-    assert f"{without_data} if the log of the executions is without data, and {failures} if" in text
+    told = f"[{whole}](docs/cost.md), {without_data} with a log without data, {failures} with the"
+    assert told in text
+    assert f"(examples/fence_alone/template.yaml) | {fence} |" in text
     page = (PROJECT / "docs" / "cost.md").read_text()
     rows = re.findall(r"^\| `(?:ALL|ERROR)`.* \| (\d+) \|", page, re.M)
     assert rows == [str(each) for each in (whole, without_data, failures)]
