@@ -1,0 +1,24 @@
+"""What decides whether a search is repeated is all that a search imports."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from inorder import PROJECT
+from tests.proof.model.conftest import read_files
+
+IMPORTED = """
+import sys
+import tests.proof.model.test_mixed, tests.proof.model.test_model
+print(*(getattr(each, "__file__", None) or "" for each in [*sys.modules.values()]), sep="\\n")
+"""
+
+
+def test_a_search_imports_nothing_but_what_decides_whether_it_is_repeated() -> None:
+    command = [sys.executable, "-c", IMPORTED]
+    path = f"{PROJECT}:{PROJECT / 'functions'}"
+    printed = subprocess.check_output(command, cwd=PROJECT, env={"PYTHONPATH": path}, text=True)  # noqa: S603
+    imported = {Path(each) for each in printed.splitlines() if each}
+    own = {each for each in imported if each.is_relative_to(PROJECT) and ".venv" not in each.parts}
+    assert Path(__file__).with_name("test_model.py") in own
+    assert own <= {*read_files()}
