@@ -67,7 +67,7 @@ LINES = {
     "execution_log": ("CloudWatch: log of executions", "log_gb", False),
     "function_log": ("CloudWatch: logs of functions", "log_gb", False),
     "log_storage": ("CloudWatch: storage of logs", "log_storage", False),
-    "idle_requests": ("SQS: long polls of an idle queue", "sqs_requests", True),
+    "idle_requests": ("SQS: long polls of idle queues", "sqs_requests", True),
     "idle_fifo_requests": ("SQS: long polls of an idle FIFO queue", "sqs_fifo_requests", True),
     "metrics": ("CloudWatch: metrics", "metrics", True),
     "alarms": ("CloudWatch: alarms", "alarms", True),
@@ -188,7 +188,8 @@ def usage_of(policy: Policy, work: Workload) -> dict[str, float]:
     for situation, count in work.counts.items():
         _add(used, _of_policy(policy, situation, work), count)
     assumed = _assumed()
-    _add(used, {"idle_requests": _idle_requests()} | {each: assumed[each] for each in FIXED})
+    idle = {"idle_requests": _idle_requests() * assumed["polled_queues"]}
+    _add(used, idle | {each: assumed[each] for each in FIXED})
     return used
 
 

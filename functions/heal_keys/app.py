@@ -5,8 +5,11 @@ it does not reach is older than all that it has handed over, so the next one beg
 invokes it twice, messages of one event merge in the retry queue. That queue bounds how fast the
 events are started, so that they do not burden a service that has just recovered.
 
-A sweep also reads the attributes of the queues that only people read: SQS reports the metrics of a
-queue, which alarms watch, for six hours after its last use. If something failed, the sweep fails
+While the stack is paused, no event may be started, so a sweep hands nothing over.
+
+A sweep also reads the attributes of the queues that only people read, or that a pause lets nobody
+read: SQS reports the metrics of a queue, which alarms watch, for six hours after its last use. If
+something failed, the sweep fails
 after it has done the rest, so that the metric Errors and its alarm show it.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/monitoring-using-cloudwatch.html
 """
@@ -31,6 +34,7 @@ from inorder_fence import stuck
 KEY_TABLE, STATE_MACHINE = os.environ["KEY_TABLE"], os.environ["STATE_MACHINE"]
 RETRY_QUEUE_URL = os.environ["RETRY_EVENTS_QUEUE_URL"]
 ALARMED_QUEUE_URLS = os.environ["ALARMED_QUEUE_URLS"].split()
+IS_PAUSED = os.environ["PAUSED"] == "true"
 METRICS: dict[stuck.Outcome, str] = {
     "HandedOver": "KeysHandedOver",
     "Settled": "KeysSettled",
@@ -80,8 +84,13 @@ def handler(_event: dict[str, Any], context: LambdaContext) -> None:
     def is_late(milliseconds: int = LAST_RECORD_MILLISECONDS) -> bool:
         return context.get_remaining_time_in_millis() < milliseconds
 
+    def stuck_ids() -> list[str]:
+        if IS_PAUSED:
+            return []
+        return stuck.oldest(dynamodb, KEY_TABLE, now, lambda: is_late(LAST_PAGE_MILLISECONDS))
+
     try:
-        ids = iter(stuck.oldest(dynamodb, KEY_TABLE, now, lambda: is_late(LAST_PAGE_MILLISECONDS)))
+        ids = iter(stuck_ids())
         with ThreadPoolExecutor(THREADS) as pool:
             for part in pool.map(lambda _: _heal_next(ids, now, is_late), range(THREADS)):
                 counts.update(part)

@@ -1,4 +1,4 @@
-"""Lambda handler: starts the events again whose executions failed, or parks them.
+"""Lambda handler: starts the events that have waited or failed, or parks them.
 
 A message that must wait stays in the queue: its visibility timeout ends when it is due, and it is
 reported as failed, so that Lambda does not delete it. A message is finished when its event has
@@ -9,9 +9,14 @@ messages have the same event, one goes on: `streams` says which.
 The messages of a batch are handled at the same time, so that an outage, in which each call takes as
 long as it may, does not take as many times as long.
 
+It reads two queues. In one, state machines and sweeps put what has failed. In the other, the rule
+puts events while the stack is paused, or until their object is quiet: these have not failed, and
+need no stream.
+
 State machines send to an event bus what SQS may refuse. EventBridge delivers it to the queue, but
 an event with characters that SQS refuses neither there nor to a dead-letter queue. The function
-writes such an event to the queue with escapes, and leaves all others to EventBridge.
+writes such an event to the queue with escapes, and leaves all others to EventBridge. It does the
+same with events of S3 that the rule sends to a queue.
 
 If nothing of a batch is finished and something failed, the function fails: the same messages stay,
 but the metric Errors and its alarm show it. An event that could not be parked has failed, too.
@@ -37,17 +42,28 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from inorder_fence import records
 from retry_events import streams
-from retry_events.retries import Fault, Merged, Message, Park, Start, Wait, park_unread
+from retry_events.retries import (
+    WAITING_STARTED,
+    Fault,
+    Merged,
+    Message,
+    Park,
+    Start,
+    Wait,
+    Waiting,
+    park_unread,
+)
 from retry_events.streams import Stream
 
 KEY_TABLE = os.environ["KEY_TABLE"]
 STATE_MACHINE_ARN = os.environ["STATE_MACHINE_ARN"]
 STATE_MACHINE = STATE_MACHINE_ARN.rpartition(":")[2]
 RETRY_QUEUE_URL = os.environ["RETRY_EVENTS_QUEUE_URL"]
+WAITING_QUEUE_URL = os.environ["WAITING_EVENTS_QUEUE_URL"]
 PARKED_QUEUE_URL = os.environ["PARKED_EVENTS_QUEUE_URL"]
 EXECUTION_SECONDS = float(os.environ["EXECUTION_SECONDS"])
 PATIENCE_SECONDS = float(os.environ["RETRY_HOURS"]) * 3600
-FINISHED = {each.outcome for each in (Start, Park, Merged)}
+FINISHED = {each.outcome for each in (Start, Park, Merged)} | {WAITING_STARTED}
 logger = Logger()
 metrics = Metrics()
 # The queue retries; to try again here would keep other messages waiting. A message needs at most
@@ -71,7 +87,7 @@ class NothingFinished(Exception):
 
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
-    """Handle a batch of the retry queue, or an event of the bus.
+    """Handle a batch of a queue, or an event of a rule.
 
     Returns
     -------
@@ -84,9 +100,11 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailure
         All messages stay in the queue, and some have failed.
     """
     if "detail" in event:
-        if records.needs_escapes(event["detail"]):
-            text = records.as_json(event["detail"])
-            sqs.send_message(QueueUrl=RETRY_QUEUE_URL, MessageBody=text)
+        is_of_bus = event["source"] == "inorder"
+        queue_url = RETRY_QUEUE_URL if is_of_bus else WAITING_QUEUE_URL
+        message = event["detail"] if is_of_bus else event
+        if records.needs_escapes(message):
+            sqs.send_message(QueueUrl=queue_url, MessageBody=records.as_json(message))
         return {"batchItemFailures": []}
     answer: PartialItemFailureResponse = _handle_batch(event, context)
     return answer
@@ -116,9 +134,9 @@ def handle(record: SQSRecord) -> str:
     Returns
     -------
     str
-        Its line in the log and its metric: ``RetryStarted``, ``RetryParked``, ``RetryWaiting``,
-        ``RetryMerging`` (it waits for another message of its event), ``RetryMerged`` (that one has
-        parked the event) or ``RetryFailed``.
+        Its line in the log and its metric: ``RetryStarted``, ``WaitingStarted`` (an event that had
+        not failed), ``RetryParked``, ``RetryWaiting``, ``RetryMerging`` (it waits for another
+        message of its event), ``RetryMerged`` (that one has parked the event) or ``RetryFailed``.
     """
     try:
         return _handle(record)
@@ -135,19 +153,20 @@ def _handle(record: SQSRecord) -> str:
         int(record.attributes.approximate_receive_count),
     )
     details: dict[str, Any] = {"message_id": message.id}
-    fault = Fault.read(message)
-    decision = _retry(fault, details) if fault else park_unread(message)
+    is_waiting = record.event_source_arn.rpartition(":")[2] == WAITING_QUEUE_URL.rpartition("/")[2]
+    event = Waiting.read(message) if is_waiting else Fault.read(message)
+    decision = _start_or_wait(event, details) if event else park_unread(message)
     cannot_park = False
     if isinstance(decision, Park):
         try:
             sqs.send_message(QueueUrl=PARKED_QUEUE_URL, MessageBody=decision.body)
-            _mark_parked(fault)
+            _mark_parked(event)
         except (BotoCoreError, ClientError) as error:
             details["refusal"] = str(error)
             decision, cannot_park = message.postpone(), True
     if isinstance(decision, Wait):
         sqs.change_message_visibility(
-            QueueUrl=RETRY_QUEUE_URL,
+            QueueUrl=WAITING_QUEUE_URL if is_waiting else RETRY_QUEUE_URL,
             ReceiptHandle=record.receipt_handle,
             VisibilityTimeout=decision.seconds,
         )
@@ -157,21 +176,21 @@ def _handle(record: SQSRecord) -> str:
     return "RetryFailed" if cannot_park else decision.outcome
 
 
-def _retry(fault: Fault, details: dict[str, Any]) -> Wait | Start | Park | Merged:
-    """Start an event again if it is due and no other message has its stream.
+def _start_or_wait(event: Fault | Waiting, details: dict[str, Any]) -> Wait | Start | Park | Merged:
+    """Start an event if it is due and, after a failure, no other message has its stream.
 
     If a service refuses, the event waits. What the log should say is added to the details.
     """
-    details |= _described(fault)
+    details |= _described(event)
     try:
-        decision: Wait | Start | Park | Merged = fault.decide(time.time(), PATIENCE_SECONDS)
-        if isinstance(decision, Start | Park):
-            decision = _wait_for_other_message(fault, decision) or decision
+        decision: Wait | Start | Park | Merged = event.decide(time.time(), PATIENCE_SECONDS)
+        if isinstance(event, Fault) and isinstance(decision, Start | Park):
+            decision = _wait_for_other_message(event, decision) or decision
         if isinstance(decision, Start):
-            details["execution"] = _start(f"retry-{fault.message.id}", decision.input)
+            details["execution"] = _start(f"{event.name}-{event.message.id}", decision.input)
     except (BotoCoreError, ClientError) as error:
         details["refusal"] = str(error)
-        return fault.decide_again(details["refusal"], time.time(), PATIENCE_SECONDS)
+        return event.decide_again(details["refusal"], time.time(), PATIENCE_SECONDS)
     return decision
 
 
@@ -200,11 +219,11 @@ def _take(fault: Fault, status: streams.Status, before: Stream | None = None) ->
     return None
 
 
-def _mark_parked(fault: Fault | None) -> None:
+def _mark_parked(event: Fault | Waiting | None) -> None:
     """Finish the other messages of a parked event. If that fails, they wait, and then park it."""
     with suppress(BotoCoreError, ClientError, LookupError):
-        if fault:
-            _take(fault, "PARKED")
+        if isinstance(event, Fault):
+            _take(event, "PARKED")
 
 
 def _start(name: str, text: str) -> str:
@@ -219,20 +238,20 @@ def _start(name: str, text: str) -> str:
     return ""
 
 
-def _described(fault: Fault) -> dict[str, Any]:
-    """Describe a fault for the log, from which `inorder retrying` reads it."""
-    described = records.s3_object(fault.body["event"])
+def _described(event: Fault | Waiting) -> dict[str, Any]:
+    """Describe an event for the log, from which `inorder retrying` reads a fault."""
+    described = records.s3_object(event.body["event"])
     names = {
-        **{name: fault.body.get(name) for name in ("object_key", "sequencer")},
+        "sequencer": described.get("sequencer"),
+        **{name: event.body[name] for name in {"object_key", "sequencer"} & event.body.keys()},
         # An `object_key` does not tell a key from a version.
         **{"key": described.get("key"), "version_id": described.get("version-id")},
     }
-    return {
-        **{name: value for name, value in names.items() if value is not None},
-        "attempts": fault.attempt + 1,
-        "since": _iso(fault.since),
-        "reasons": fault.reasons,
-    }
+    details = {name: value for name, value in names.items() if value is not None}
+    if isinstance(event, Fault):
+        details |= {"attempts": event.attempt + 1, "since": _iso(event.since)}
+        details["reasons"] = event.reasons
+    return details
 
 
 def _iso(seconds: float) -> str:

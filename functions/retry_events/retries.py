@@ -1,8 +1,11 @@
-"""Decides about an event whose execution failed: it waits, is started again, or is parked.
+"""Decides about an event that failed, or has waited: it waits, is started, or is parked.
 
 A state machine sends such an event to the retry queue. The event then waits for a delay that grows
 with each attempt. What has happened so far travels in ``retry``, a field of the execution's input
 that only this function writes, and that comes back when the execution fails again.
+
+While the stack is paused, and if events wait until their object is quiet, the rule sends them to
+another queue. Such an event has not failed, so it is started as it came, without a history.
 
 Nothing here reads a clock or calls a service.
 """
@@ -17,7 +20,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, ClassVar
 
-from inorder_fence.records import Json, as_json, without_history
+from inorder_fence.records import (
+    Json,
+    as_json,
+    object_key_of,
+    retry_message,
+    without_history,
+)
 
 FIRST_SECONDS, GROWTH, LONGEST_SECONDS = 5, 1.5, 900
 # After throttling the delay grows half as fast. If it grew faster, the last events of a burst would
@@ -28,7 +37,7 @@ MAXIMUM_REASONS, REASON_CHARACTERS = 10, 200
 # An event whose key stayed locked has not failed. So it is never parked for that, and its delay
 # stops growing below a minute: the lock may be free soon.
 LOCKED, LOCKED_GROWTHS = "KeyLocked", 6
-# Without any patience, it is still not parked as soon as its execution cannot be started.
+# However short the patience, it is tried for a day while its execution cannot be started.
 LOCKED_PATIENCE = 86_400.0
 # How often an event is retried after an error that the event itself makes likely, however long the
 # patience. A function is out of time also while S3 does not answer: 12 retries take three quarters
@@ -52,6 +61,9 @@ RETRIES_AT_MOST = {
     # https://github.com/localstack/localstack
     "States.DataLimitExceeded": 0,
 }
+# Of an event that cannot be started; a day before SQS deletes its message, it is parked anyhow.
+NOT_STARTED, LONGEST_LIFE = "NotStarted", 13 * 86_400
+WAITING_STARTED = "WaitingStarted"
 # https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html
 MAXIMUM_INPUT_BYTES = 262_144
 _GROWTHS = math.ceil(math.log(LONGEST_SECONDS / FIRST_SECONDS, GROWTH))  # to the longest delay
@@ -112,7 +124,7 @@ class Start:
     """An execution is started."""
 
     input: str
-    outcome: ClassVar = "RetryStarted"
+    outcome: str = "RetryStarted"
 
 
 @dataclass(frozen=True)
@@ -121,6 +133,39 @@ class Park:
 
     body: str  # of the message for the queue of parked events
     outcome: ClassVar = "RetryParked"
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """An event that has waited, and has not failed."""
+
+    message: Message  # the whole event, as EventBridge has sent it
+    body: Json  # with the field `event`
+    name: ClassVar = "waiting"  # begins the execution's
+
+    @classmethod
+    def read(cls, message: Message) -> Waiting | None:
+        """Read a message; None if it is no event of an object."""
+        with suppress(ValueError, RecursionError):
+            event = json.loads(message.body)
+            if object_key_of(event):
+                return cls(message, {"event": event})
+        return None
+
+    def decide(self, _now: float, _patience: float) -> Start:
+        """Start it without a history, so that the patience begins with its first failure."""
+        return Start(self.message.body, WAITING_STARTED)
+
+    def decide_again(self, refusal: str, now: float, patience: float) -> Wait | Park:
+        """Decide what to do when the execution could not be started.
+
+        How long it waited before does not count. For how long it was refused, its deliveries tell.
+        """
+        refused = sum(self.message.delay(number) for number in range(self.message.receives - 1))
+        if refused < patience and now < self.message.sent + LONGEST_LIFE:
+            return self.message.postpone()
+        body = json.loads(retry_message(self.body["event"], NOT_STARTED, refusal, ""))
+        return Park(as_json(body | {"outcome": "Parked"}))
 
 
 @dataclass(frozen=True)
@@ -133,6 +178,7 @@ class Fault:
     since: int  # when the first execution of the event had failed, in seconds since 1970
     # Why the executions failed, the last reason last. A reason that came again has its count.
     reasons: tuple[str, ...]
+    name: ClassVar = "retry"  # begins the execution's
 
     @classmethod
     def read(cls, message: Message) -> Fault | None:

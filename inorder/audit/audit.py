@@ -16,7 +16,7 @@ from inorder.audit.listing import Pair, listing
 from inorder.audit.reading import Reader
 from inorder.audit.repairing import repair_event
 from inorder.audit.right_pairs import RightPairs
-from inorder.aws import parked
+from inorder.aws import parked, waiting
 from inorder.aws.stack import CONNECTIONS, Connection
 from inorder.errors import Failure
 from inorder.model import policies
@@ -83,7 +83,7 @@ class Audit:
         cache: Path | None = None,
     ) -> None:
         self._aws, self._prefix = aws, prefix
-        self.scope = replace(_scope(aws), older_than=older_than)
+        self.scope = replace(_scope(aws), older_than=older_than, pause=_pause(aws))
         if older_than and self.scope.keeps != "newest":
             raise Failure("This policy writes an output once: none can be made again.")
         self._reader = Reader(aws.client("s3"), aws.lists, aws.client("dynamodb"), self.scope)
@@ -99,8 +99,8 @@ class Audit:
         """Compare all that is listed.
 
         What looks wrong may be so for a moment only: an upload is there before its event has been
-        processed. So it is read again after `grace` seconds, and is wrong only if nothing has
-        changed meanwhile, and no execution is at it.
+        processed. So it is read again after `grace` seconds, and as many as each event waits, and
+        is wrong only if nothing has changed meanwhile, and no execution is at it.
 
         Parameters
         ----------
@@ -113,7 +113,9 @@ class Audit:
             Whether to wait until each output is right, or something is wrong that nothing will act
             on.
         """
-        progress = progress or Progress()
+        if wait:
+            self.refuse_in_a_pause()
+        progress, grace = progress or Progress(), grace + self._aws.stack.quiet_seconds
         report = Report()
         reader, prefix = self._reader, self._prefix
         pairs = RightPairs(self._cache, self.scope)
@@ -226,6 +228,11 @@ class Audit:
             found = self._reader.finding(each.subject, each.reading, parked=reason is not None)
             yield replace(found, reason=reason or found.reason)
 
+    def refuse_in_a_pause(self) -> None:
+        """Raise a Failure while events wait: a repair would do the work of each of them twice."""
+        if self.scope.pause:
+            raise Failure(f"{self.scope.pause} Until they are started, nothing can be repaired.")
+
     def repair(
         self, findings: Iterable[Finding], concurrency: int
     ) -> Iterator[tuple[Finding, str]]:
@@ -235,6 +242,7 @@ class Audit:
         was started. At most `concurrency` executions run at once. If this is interrupted, nothing
         is lost: what has been started goes on, and another audit finds the rest.
         """
+        self.refuse_in_a_pause()
         with ThreadPoolExecutor(concurrency) as pool:
             try:
                 yield from pool.map(self._repair, findings)
@@ -301,6 +309,16 @@ def _scope(aws: Connection) -> Scope:
         key_suffix=parameters.get("KeySuffix", ""),
         without_output=policy.without_output,
     )
+
+
+def _pause(aws: Connection) -> str:
+    """Say that events wait in a pause, or still wait since the last one; "" if none does."""
+    if pause := waiting.pause(aws):
+        return pause
+    # Where each event waits for a while, some always do.
+    if not aws.stack.quiet_seconds and waiting.count(aws):
+        return f"The stack was paused: {waiting.described(aws)}."
+    return ""
 
 
 def _object_in(event: Any) -> tuple[str, Any]:

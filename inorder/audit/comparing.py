@@ -58,6 +58,9 @@ class Scope:
         The outcomes after which an event has no output.
     older_than : datetime or None
         Outputs that were written before are to be made again, though they are right.
+    pause : str
+        Why the event of each output that is not right may wait; "" if none does. Nobody can tell
+        which ones wait, because SQS does not list messages.
     """
 
     bucket: str
@@ -69,6 +72,7 @@ class Scope:
     key_suffix: str = ""
     without_output: frozenset[str] = frozenset()
     older_than: datetime | None = None
+    pause: str = ""
 
     @property
     def folder(self) -> str:
@@ -231,10 +235,12 @@ def judge(reading: Reading, scope: Scope, now: datetime, parked: bool | None = N
     is_parked = reading.is_parked(now) if parked is None else parked
     if is_parked and found is not Verdict.OLD:
         return Verdict.PARKED
-    return Verdict.WAITING if reading.is_retried(now, ACTS_WITHIN) else found
+    may_wait = bool(scope.pause) and found is not Verdict.OLD
+    is_waiting = may_wait or reading.is_retried(now, ACTS_WITHIN)
+    return Verdict.WAITING if is_waiting else found
 
 
-def reason_of(verdict: Verdict, reading: Reading) -> str:
+def reason_of(verdict: Verdict, reading: Reading, pause: str = "") -> str:
     """Say why a subject has its verdict."""
     made_of = reading.output.metadata.get("source-etag", "")
     texts = {
@@ -242,7 +248,7 @@ def reason_of(verdict: Verdict, reading: Reading) -> str:
         Verdict.ORPHANED: "The object was deleted, and its output is still there.",
         Verdict.OLD: f"The output was written at {reading.output.written}.",
         Verdict.FOREIGN: "The output names no event of the bucket. This stack has not written it.",
-        Verdict.WAITING: "An execution works on it, or it will be started again.",
+        Verdict.WAITING: pause or "An execution works on it, or it will be started again.",
         Verdict.PARKED: "Its event has failed for good. It is parked, unless it has been removed.",
         Verdict.UNREADABLE: f"{reading.refusal} It is neither compared nor repaired.",
         Verdict.NOT_COMPARABLE: "The object has no version, so its outputs are named by sequencers,"

@@ -161,7 +161,7 @@ class Reader:
         if reading is None:
             return Finding(subject, Verdict.WAITING, None, "It changes while it is read.")
         verdict = judge(reading, self.scope, self._now(), parked)
-        return Finding(subject, verdict, reading, reason_of(verdict, reading))
+        return Finding(subject, verdict, reading, reason_of(verdict, reading, self.scope.pause))
 
     def _begin(self, subject: Subject) -> _Begun:
         """Read the source, which names the version whose record is the subject's."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from inorder.aws import retrying
+from inorder.aws import retrying, waiting
 from inorder.aws.stack import Connection, Described, Stack
 from inorder.model import policies
 from inorder.wording import counted, span
@@ -22,6 +22,11 @@ BEFORE_AND_AFTER_SECONDS = 12
 FEW_INVOCATIONS = 100  # at a time; new accounts have 10
 LONG = timedelta(hours=1)  # for an event to be retried
 LISTED_KEYS = 1000
+# The queues that the function which retries must read, and what happens if it does not.
+READ = {
+    "RetryEventsQueue": "failed events are not tried again",
+    "WaitingEventsQueue": "what waits is not started",
+}
 RIGHT, ADVICE, WRONG, UNKNOWN = "right", "advice", "WRONG", "unknown"
 # In the codes with which services answer that there is no such bucket, rule, queue or role.
 MISSING = re.compile("NoSuch|NotFound|NotExist|NonExistent|^404$")
@@ -63,6 +68,10 @@ class Deployment:
             FunctionName=self.stack.function_name
         )
         return described
+
+    def queue(self, name: str) -> str:
+        """Give the name of a queue."""
+        return self.resources[name].rpartition("/")[2]
 
     @cached_property
     def alarms(self) -> list[dict[str, Any]]:
@@ -272,9 +281,25 @@ def _queues(deployment: Deployment) -> Checks:
     mappings = deployment.aws.client("lambda").list_event_source_mappings(
         FunctionName=deployment.resources["RetryEventsFunction"]
     )["EventSourceMappings"]
-    if not any(each["State"] in {"Enabled", "Enabling", "Creating"} for each in mappings):
-        text = "Nothing reads the retry queue: failed events are not tried again."
-        yield Check(WRONG, text, "Enable the event source mapping of RetryEventsFunction.")
+    read = {
+        each["EventSourceArn"].rpartition(":")[2]
+        for each in mappings
+        if each["State"] in {"Enabled", "Enabling", "Creating"}
+    }
+    for name, unread in READ.items():
+        if not deployment.stack.is_paused and deployment.queue(name) not in read:
+            text = f"Nothing reads {name}: {unread}."
+            yield Check(WRONG, text, "Enable this event source mapping of RetryEventsFunction.")
+
+
+def _pause(deployment: Deployment) -> Checks:
+    yield _either(
+        deployment.stack.is_paused,
+        waiting.pause(deployment.aws),
+        "sam deploy with Paused=false ends the pause: docs/operate.md, 'Pause'.",
+        f"The stack is not paused: {waiting.described(deployment.aws)}.",
+        ADVICE,
+    )
 
 
 def _retries(deployment: Deployment) -> Checks:
@@ -338,7 +363,7 @@ def _change(deployment: Deployment, policy: str) -> Checks:
 
 CHECKS: tuple[Callable[[Deployment], Checks], ...] = (
     *(_bucket, _output_bucket, _rules, _keys, _function, _concurrency),
-    *(_queues, _retries, _alarms),
+    *(_queues, _pause, _retries, _alarms),
 )
 # The local AWS asks no role, and nobody needs its alarms.
 ON_AWS: tuple[Callable[[Deployment], Checks], ...] = (_permissions, _subscriptions)

@@ -46,6 +46,7 @@ class Stack:
     function_log_group: str
     parameters: Mapping[str, str]
     undelivered_events_queue_url: str = ""
+    waiting_events_queue_url: str = ""
     created: datetime | None = None
 
     @property
@@ -56,6 +57,16 @@ class Stack:
             return [begins]
         others = (f"{begins}{each}" for each in policies.names())
         return list(dict.fromkeys([self.state_machine_arn, *others]))
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether events wait until a deployment ends the pause."""
+        return self.parameters.get("Paused") == "true"
+
+    @property
+    def quiet_seconds(self) -> int:
+        """For how long each event waits after it came."""
+        return int(self.parameters.get("QuietSeconds", 0))
 
     def left_out(self, key: str) -> str:
         """Tell why the rule starts no execution for a key; "" if it does."""
@@ -153,6 +164,7 @@ def describe(cloudformation: Any, name: str) -> Stack:
             function_name=outputs["InvertImageFunctionName"],
             function_log_group=outputs["FunctionLogGroupName"],
             undelivered_events_queue_url=outputs["UndeliveredEventsQueueUrl"],
+            waiting_events_queue_url=outputs["WaitingEventsQueueUrl"],
             created=stack.created,
             parameters=stack.parameters,
         )

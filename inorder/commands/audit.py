@@ -94,6 +94,8 @@ def audit(
     found = Audit(
         Connection(stack_name), prefix, older_than, cache_file(stack_name) if cache else None
     )
+    if repair:
+        found.refuse_in_a_pause()
     report = _run(found, grace, wait=wait)
     if not as_json:
         _show(report, repair, foreign)
@@ -123,6 +125,7 @@ def backfill(
     Exit status: as of `audit`.
     """
     found = Audit(Connection(stack_name), prefix, cache=cache_file(stack_name) if cache else None)
+    found.refuse_in_a_pause()
     report = _run(found, grace, only_missing=True)
     _show(report)
     _repair(found, report, {Verdict.MISSING}, yes, concurrency)

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.audit.repairing import repaired_at
+from inorder.aws import waiting
 from inorder.aws.executions import StateMachine, wait_until
 from inorder.aws.inspection import Gathering, machine_of
 from inorder.aws.stack import Connection
@@ -78,7 +79,7 @@ def executions(
         aws = Connection(stack_name)
         refuse_unknown(outcomes, aws.stack.parameters.get("Policy", ""))
         machine = machine_of(aws, since)
-        for each in machine.unknown:
+        for each in filter(None, [waiting.pause(aws), *machine.unknown]):
             say(each)
         known = machine.changed(datetime.now(UTC)) if follow else []
         found = machine.select(replace(wanted, limit=limit))[::-1]
@@ -152,6 +153,8 @@ def put(stack_name: str, file: Path, key: str | None) -> None:
     say(f"Uploaded to s3://{bucket}/{named}.")
     if left_out := aws.stack.left_out(named):
         raise Failure(f"No event of this object starts an execution: {left_out}.")
+    if paused := waiting.pause(aws):
+        raise Failure(f"{paused} So does the event of this upload.")
     found: list[Execution] = []
 
     def has_started() -> bool:
@@ -160,7 +163,8 @@ def put(stack_name: str, file: Path, key: str | None) -> None:
         return bool(found)
 
     try:
-        wait_until(has_started, EVENT_SECONDS, "its execution", machine.poll_seconds)
+        seconds = aws.stack.quiet_seconds + EVENT_SECONDS
+        wait_until(has_started, seconds, "its execution", machine.poll_seconds)
         ended = machine.wait(found[-1].arn, EXPRESS_SECONDS)
     except TimeoutError as error:
         for each in machine.unknown:

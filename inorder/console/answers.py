@@ -11,7 +11,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from inorder.asl.roles import roles
-from inorder.aws import parked
+from inorder.aws import parked, waiting
 from inorder.aws.executions import StateMachine
 from inorder.aws.inspection import Gathering
 from inorder.aws.parked import ParkedEvent
@@ -55,6 +55,7 @@ class Answers:
             "region": self._aws.client("stepfunctions").meta.region_name,
             "is_local": self._aws.is_local,
             "since": self._since,
+            "pause": waiting.pause(self._aws),
             "notes": [*self._machine.unknown],
         }
 

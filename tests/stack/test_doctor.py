@@ -72,10 +72,9 @@ def break_all(workflow: Workflow) -> None:
     functions.update_function_configuration(**function, Timeout=111)
     functions.put_function_concurrency(**function, ReservedConcurrentExecutions=0)
     client("sqs").send_message(QueueUrl=stack.parked_events_queue_url, MessageBody="{}")
-    [mapping] = functions.list_event_source_mappings(FunctionName=resource("RetryEventsFunction"))[
-        "EventSourceMappings"
-    ]
-    functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
+    mappings = functions.list_event_source_mappings(FunctionName=resource("RetryEventsFunction"))
+    for mapping in mappings["EventSourceMappings"]:
+        functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
     client("cloudwatch").set_alarm_state(
         AlarmName=resource("ParkedEventsAlarm"), StateValue="ALARM", StateReason="test"
     )
@@ -90,7 +89,8 @@ WRONG_THEN = [
     "may take 111 s, and the policy waits for 110 s",
     "reserved concurrency is 0",
     "ParkedEventsQueue has 1 unread message.",
-    "Nothing reads the retry queue",
+    "Nothing reads RetryEventsQueue",
+    "Nothing reads WaitingEventsQueue",
     "An event has been parked for 10 days",
     "Before Policy=uncoordinated: the function may take 111 s, and it waits for 15 s",
 ]

@@ -24,7 +24,7 @@ from inorder.model.execution import Execution
 from tests.conftest import WAIT_SCALE, picture
 from tests.stack.conftest import GREEN, MAGENTA, RED, Colour, Workflow
 
-QUEUES = ("RetryEvents", "ParkedEvents", "UndeliveredEvents")
+QUEUES = ("RetryEvents", "ParkedEvents", "UndeliveredEvents", "WaitingEvents")
 
 
 @contextmanager

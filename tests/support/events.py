@@ -92,10 +92,14 @@ def without(event: dict[str, Any], path: str) -> dict[str, Any]:
     return made
 
 
-def sqs_batch(*bodies: str) -> dict[str, Any]:
+def sqs_batch(*bodies: str, queue: str = "retry") -> dict[str, Any]:
     """Build Lambda's batch of SQS messages, whose IDs are ``m0``, ``m1`` and so on."""
     messages = [{"messageId": f"m{n}", "body": body} for n, body in enumerate(bodies)]
-    return {"Records": [each | {"eventSource": "aws:sqs"} for each in messages]}
+    named = {
+        "eventSource": "aws:sqs",
+        "eventSourceARN": f"arn:aws:sqs:us-east-1:123456789012:{queue}",
+    }
+    return {"Records": [each | named for each in messages]}
 
 
 def _event(kind: str, bucket: Any, described: dict[str, Any]) -> dict[str, Any]:

@@ -216,6 +216,60 @@ def test_the_retry_queue_keeps_events_as_long_as_needed() -> None:
     assert queue["MessageRetentionPeriod"] - longest == 86400
 
 
+WAITS = [{"Paused": "true"}, {"QuietSeconds": "30"}, {"Paused": "true", "QuietSeconds": "900"}]
+
+
+@pytest.mark.parametrize("parameters", WAITS)
+def test_events_wait_whole_in_a_queue_of_their_own(
+    parameters: dict[str, str],
+) -> None:
+    """The target has the ID of the state machine's, so no event falls between two targets."""
+    usual, stack = Deployed(), Deployed(**parameters)
+    queue, function = stack["EventsRule"]["Targets"]
+    assert (queue["Id"], queue["Arn"]) == (usual.target()["Id"], "WaitingEventsQueue.Arn")
+    # Whole and unchanged, as for a state machine: nothing of it is written by a template.
+    assert queue.keys() == {"Id", "Arn", "RetryPolicy", "DeadLetterConfig"}
+    assert queue.items() <= (usual.target() | queue).items()
+    assert {name: usual.target()[name] for name in ("RetryPolicy", "DeadLetterConfig")} == {
+        name: queue[name] for name in ("RetryPolicy", "DeadLetterConfig")
+    }
+    # What SQS refuses, the function writes to the queue.
+    assert function["Arn"] == "RetryEventsFunction.Arn"
+    assert function["RetryPolicy"] == queue["RetryPolicy"]
+    delay = int(parameters.get("QuietSeconds", "0"))
+    assert int(stack["WaitingEventsQueue"]["DelaySeconds"]) == delay
+    assert usual["WaitingEventsQueue"]["DelaySeconds"] == "0"
+
+
+def test_a_pause_switches_off_what_starts_events() -> None:
+    usual, paused = Deployed(), Deployed(Paused="true")
+    mappings = usual.of("Lambda::EventSourceMapping")
+    queues = {each["EventSourceArn"] for each in mappings.values()}
+    assert queues == {"RetryEventsQueue.Arn", "WaitingEventsQueue.Arn"}
+    for name, mapping in mappings.items():
+        assert mapping == usual["RetryEventsFunctionFaults"] | {
+            "EventSourceArn": mapping["EventSourceArn"]
+        }
+        assert mapping["Enabled"] is True
+        assert paused[name] == mapping | {"Enabled": False}
+    timeout, longest = (usual[f"{name}EventsQueue"] for name in ("Retry", "Waiting"))
+    for field in ("VisibilityTimeout", "MessageRetentionPeriod"):
+        assert timeout[field] == longest[field]
+    # A sweep reads the queues, and hands nothing over.
+    assert paused["HealKeysFunctionSweep"] == usual["HealKeysFunctionSweep"]
+    assert usual.variables("HealKeysFunction")["PAUSED"] == "false"
+    assert paused.variables("HealKeysFunction")["PAUSED"] == "true"
+
+
+def test_after_ten_days_an_alarm_names_the_pause() -> None:
+    day, alarm = 86_400, "WaitingEventsAlarm"
+    assert "paused" in Deployed(Paused="true")[alarm]["AlarmDescription"]
+    assert "paused" not in Deployed()[alarm]["AlarmDescription"]
+    for name in (alarm, "RetryEventsAlarm"):
+        assert Deployed(Paused="true")[name]["Threshold"] == 10 * day
+        assert Deployed()[name]["Threshold"] == day
+
+
 def test_the_bus_delivers_to_the_retry_queue_and_function() -> None:
     stack = Deployed()
     names = ("RetryEventsRule", "RetryEventsFunctionUnsendable")

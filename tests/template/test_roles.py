@@ -146,12 +146,17 @@ FUNCTIONS: dict[str, list[tuple[str, str]]] = {
         # No function receives the messages of these queues, which SQS deletes after 14 days.
         ("ParkedEventsQueue.Arn", "sqs:GetQueueAttributes"),
         ("UndeliveredEventsQueue.Arn", "sqs:GetQueueAttributes"),
+        # Nor, in a pause, of these.
+        ("RetryEventsQueue.Arn", "sqs:GetQueueAttributes"),
+        ("WaitingEventsQueue.Arn", "sqs:GetQueueAttributes"),
     ],
     "RetryEvents": [
         (state_machine_arn(OF_EACH), "states:StartExecution"),
         ("KeyTable.Arn", "dynamodb:PutItem"),
         ("RetryEventsQueue.Arn", "sqs:ReceiveMessage sqs:DeleteMessage sqs:SendMessage"),
         ("RetryEventsQueue.Arn", "sqs:ChangeMessageVisibility sqs:GetQueueAttributes"),
+        ("WaitingEventsQueue.Arn", "sqs:ReceiveMessage sqs:DeleteMessage sqs:SendMessage"),
+        ("WaitingEventsQueue.Arn", "sqs:ChangeMessageVisibility sqs:GetQueueAttributes"),
         ("ParkedEventsQueue.Arn", "sqs:SendMessage"),
     ],
 }
@@ -204,8 +209,8 @@ def test_the_stack_has_no_other_roles_and_grants_nothing_else() -> None:
             if statement["Resource"] != KEY:
                 own_records = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["retry:*"]}}
                 assert statement.get("Condition", own_records) == own_records
-    queues = [f"{name}Queue" for name in ("ParkedEvents", "UndeliveredEvents")]
-    assert stack.variables("HealKeysFunction")["ALARMED_QUEUE_URLS"].split() == queues
+    read = stack.variables("HealKeysFunction")["ALARMED_QUEUE_URLS"].split()
+    assert sorted(read) == sorted(SENDERS)
 
 
 TLS_ONLY = {
@@ -232,6 +237,7 @@ Senders = dict[str, list[tuple[str, Json]]]
 SENDERS: Senders = {  # who may send to each queue, beside the roles
     "ParkedEventsQueue": [],
     "UndeliveredEventsQueue": [OF_ANY_RULE],
+    "WaitingEventsQueue": [OF_ANY_RULE],
     "RetryEventsQueue": [OF_RETRIES],
 }
 

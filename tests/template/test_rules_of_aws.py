@@ -74,10 +74,17 @@ def earlier(resources: dict[str, Any], name: str) -> set[str]:
     return found
 
 
-@EACH_TEMPLATE
-def test_a_queue_admits_a_rule_before_the_rule_exists(file: str) -> None:
+PAUSED = {"Paused": "true"}
+
+
+@pytest.mark.parametrize(
+    ("file", "parameters"), [*((each, {}) for each in TEMPLATES), (FILE, PAUSED)]
+)
+def test_a_queue_admits_a_rule_before_the_rule_exists(
+    file: str, parameters: dict[str, str]
+) -> None:
     """An event that a rule cannot send, not even to its dead-letter queue, is lost."""
-    stack, resources = Deployed(file=file), transformed(file=file)["Resources"]
+    stack, resources = Deployed(file=file, **parameters), transformed(file=file)["Resources"]
     for name, rule in stack.of("Events::Rule").items():
         bus = f"/{rule['EventBusName']}" if "EventBusName" in rule else ""
         sends = [
@@ -95,6 +102,23 @@ def test_a_queue_admits_a_rule_before_the_rule_exists(file: str) -> None:
             source = admitted["Condition"]["ArnLike"]["aws:SourceArn"]
             assert fnmatchcase(f"{RULES}{bus}/{name}", source)
             assert policy in earlier(resources, name), f"{name} does not depend on {policy}"
+
+
+def test_the_function_admits_the_rule_before_it_sends() -> None:
+    """SQS refuses what the rule sends to the function, so no dead-letter queue would take it."""
+    stack, resources = Deployed(**PAUSED), transformed()["Resources"]
+    [function] = {each["Arn"] for each in stack["EventsRule"]["Targets"]} - {
+        f"{name}.Arn" for name in stack.of("SQS::Queue")
+    }
+    [(name, admitted)] = [
+        (name, each)
+        for name, each in stack.of("Lambda::Permission").items()
+        if f"{each['FunctionName']}.Arn" == function
+        and fnmatchcase(f"{RULES}/EventsRule", each["SourceArn"])
+    ]
+    assert name in earlier(resources, "EventsRule")
+    principal = "events.amazonaws.com"
+    assert (admitted["Principal"], admitted["Action"]) == (principal, "lambda:InvokeFunction")
 
 
 @EACH_TEMPLATE

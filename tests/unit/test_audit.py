@@ -394,9 +394,13 @@ class Stack:
             output_bucket="output",
             key_table="keys",
             parked_events_queue_url=self.sqs.create_queue(QueueName="parked")["QueueUrl"],
+            waiting_events_queue_url=self.sqs.create_queue(QueueName="waiting")["QueueUrl"],
             state_machine_arn="m",
+            is_paused=False,
+            quiet_seconds=0,
         )
         clients = {"s3": s3, "dynamodb": self.dynamodb, "sqs": self.sqs}
+        clients["cloudwatch"] = boto3.client("cloudwatch")
         states = SimpleNamespace(start_sync_execution=self._start)
         self.aws: Any = SimpleNamespace(
             stack=described, client=clients.__getitem__, lists=lists(), synchronous=states
@@ -776,3 +780,52 @@ def test_any_object_in_the_output_bucket_is_read_without_an_error(s3: Any, keeps
     for key in ("out-", "a/out-", "out-/x", "out-x/", "/out-", "out-x", "x", "out-\N{SNOWMAN}/v"):
         s3.put_object(Bucket="output", Key=key, Body=b"x")
     assert all(each.key for each in found_by(reader(s3, keeps)))
+
+
+# In a pause
+
+
+PAUSE = "The stack is paused: 1 event waits."
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "expected"),
+    [
+        (SOURCE, NOTHING, "waiting"),
+        (SOURCE, made(etag="other"), "waiting"),
+        (None, made(), "waiting"),
+        (SOURCE, made(), "right"),
+        (SOURCE, made(bucket="other"), "foreign"),
+    ],
+)
+def test_in_a_pause_what_an_event_would_mend_waits(
+    source: ObjectEvent | None, output: OutputState, expected: str
+) -> None:
+    assert verdict_of(Reading(X, {}, output, source), pause=PAUSE) == expected
+
+
+def test_in_a_pause_nothing_is_repaired_or_waited_for(stack: Stack) -> None:
+    stack.put("x.png")
+    stack.aws.stack.is_paused = True
+    stack.sqs.send_message(QueueUrl=stack.aws.stack.waiting_events_queue_url, MessageBody="{}")
+    assert stack.verdicts() == {"x.png": "waiting"}
+    audit = stack.audit()
+    [finding] = audit.run(grace=0).findings
+    assert finding.reason == PAUSE
+    for refused in (lambda: audit.run(wait=True), lambda: [*audit.repair([finding], 1)]):
+        with pytest.raises(Failure, match="1 event waits"):
+            refused()
+    assert stack.started == []
+
+
+@pytest.mark.parametrize(("quiet", "expected"), [(0, "waiting"), (1, "missing")])
+def test_what_still_waits_after_a_pause_is_not_missing(
+    stack: Stack, quiet: int, expected: str
+) -> None:
+    """Where each event waits for a while, an object counts as missing only after that time."""
+    stack.put("x.png")
+    stack.aws.stack.quiet_seconds = quiet
+    stack.sqs.send_message(QueueUrl=stack.aws.stack.waiting_events_queue_url, MessageBody="{}")
+    began = time.monotonic()
+    assert stack.verdicts() == {"x.png": expected}
+    assert time.monotonic() - began >= quiet

@@ -212,7 +212,9 @@ class Executions:
 def listed_executions(
     monkeypatch: pytest.MonkeyPatch, lists: Sequence[list[Execution]], *options: str
 ) -> Result:
-    stack = SimpleNamespace(stack=SimpleNamespace(parameters={"Policy": "latest-wins"}))
+    stack = SimpleNamespace(
+        stack=SimpleNamespace(parameters={"Policy": "latest-wins"}, is_paused=False)
+    )
     monkeypatch.setattr(executions, "Connection", lambda _: stack)
     monkeypatch.setattr(executions, "machine_of", lambda *_: Executions(*lists))
     monkeypatch.setattr(executions, "FOLLOW_SECONDS", 0)
@@ -311,7 +313,7 @@ def test_put_exits_as_its_help_says(
     machine = Mock(unknown=(), poll_seconds=0, **{"wait.return_value": ended})
     machine.select.side_effect = [[], [ended]]
     aws = Mock(**{"client.return_value.put_object.return_value": {"ETag": '"e"'}})
-    aws.stack.left_out.return_value = ""
+    aws.stack.left_out.return_value, aws.stack.is_paused, aws.stack.quiet_seconds = "", False, 0
     monkeypatch.setattr(executions, "Connection", lambda _: aws)
     monkeypatch.setattr(executions, "machine_of", lambda *_: machine)
     result = run("put", str(file))
@@ -327,7 +329,7 @@ def test_put_that_finds_no_execution_says_what_the_log_lacks(
     machine = Mock(unknown=("The log is without data.",), poll_seconds=0)
     machine.select.return_value = []
     aws = Mock(**{"client.return_value.put_object.return_value": {"ETag": '"e"'}})
-    aws.stack.left_out.return_value = ""
+    aws.stack.left_out.return_value, aws.stack.is_paused, aws.stack.quiet_seconds = "", False, 0
     monkeypatch.setattr(executions, "Connection", lambda _: aws)
     monkeypatch.setattr(executions, "machine_of", lambda *_: machine)
     monkeypatch.setattr(executions, "EVENT_SECONDS", 0)

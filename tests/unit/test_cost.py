@@ -51,9 +51,9 @@ def test_a_month_of_a_million_uncontended_events_is_the_one_computed_by_hand() -
             "CloudWatch: log of executions": 21 * 0.50,
             "CloudWatch: logs of functions": 1.1 * 0.50,
             "CloudWatch: storage of logs": 22.1 * 0.15 * 14 / 30 * 0.03,
-            "SQS: long polls of an idle queue": 5 * 30 * 86_400 / 20 / 1e6 * 0.40,
+            "SQS: long polls of idle queues": 2 * 5 * 30 * 86_400 / 20 / 1e6 * 0.40,
             "CloudWatch: metrics": 2 * 0.30,
-            "CloudWatch: alarms": 7 * 0.10,
+            "CloudWatch: alarms": 8 * 0.10,
         }
     )
 
@@ -76,7 +76,7 @@ def test_a_month_of_the_contenders_is_the_one_computed_by_hand() -> None:
         }
     )
     polls = 5 * 30 * 86_400 / 20 / 1e6
-    queue = {"SQS: requests": 3 * 0.40, "SQS: long polls of an idle queue": polls * 0.40}
+    queue = {"SQS: requests": 3 * 0.40, "SQS: long polls of idle queues": polls * 0.40}
     assert differences(fenced, bills["sqs-fence"]) == pytest.approx(queue)
     assert differences(bills["function-alone"], bills["fifo-fence"]) == pytest.approx(
         {
@@ -127,8 +127,9 @@ def test_a_log_without_data_is_billed_by_what_it_writes() -> None:
 
 def test_what_is_assumed_of_the_template_is_in_the_template() -> None:
     resources, assumed = template()["Resources"], TABLE["assumed"]
-    faults = resources["RetryEventsFunction"]["Properties"]["Events"]["Faults"]["Properties"]
-    assert faults["ScalingConfig"]["MaximumConcurrency"] == assumed["pollers"]
+    events = resources["RetryEventsFunction"]["Properties"]["Events"].values()
+    polls = [each["Properties"]["ScalingConfig"] for each in events if each["Type"] == "SQS"]
+    assert polls == [{"MaximumConcurrency": assumed["pollers"]}] * assumed["polled_queues"]
     assert len(of_type(resources, "CloudWatch::Alarm")) == assumed["alarms"]
     default = Workload()
     for name, value in {

@@ -109,6 +109,7 @@ def healer(load: Load, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> Healer:
         STATE_MACHINE=PRESENT,
         RETRY_EVENTS_QUEUE_URL=retry,
         ALARMED_QUEUE_URLS=f"{parked} {other}",
+        PAUSED="false",
     )
     made = Healer(function, lines)
     monkeypatch.setattr(function, "THREADS", 1)  # most tests look at the order
@@ -339,6 +340,21 @@ def test_a_sweep_uses_each_alarmed_queue_so_that_it_keeps_its_metrics(healer: He
     assert healer.sweep(fails=True) == ["old"]
     [unread] = [line for line in healer.lines() if line.get("message") == "QueueNotRead"]
     assert unread["queue"] == read[0]
+
+
+def test_in_a_pause_a_sweep_only_reads_the_queues(
+    healer: Healer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    healer.put("old", OLD)
+    monkeypatch.setattr(healer.function, "IS_PAUSED", True)
+    read: list[str] = []
+    healer.at("provide-client-params.sqs.*", lambda params, **_: read.append(params["QueueUrl"]))
+    before = healer.record("old")
+    assert healer.sweep() == []
+    assert [url.rpartition("/")[2] for url in read[:2]] == ["parked", "other"]
+    assert healer.record("old") == before
+    monkeypatch.setattr(healer.function, "IS_PAUSED", False)
+    assert healer.sweep() == ["old"]
 
 
 def test_an_event_that_cannot_be_sent_stays_in_the_index_and_stops_no_other(healer: Healer) -> None:

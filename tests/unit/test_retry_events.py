@@ -22,10 +22,11 @@ from retry_events.retries import (
     Park,
     Start,
     Wait,
+    Waiting,
 )
 from retry_events.streams import AGAIN_SECONDS, Stream, taken
 from tests.support import moto_parts
-from tests.support.events import created, sqs_batch
+from tests.support.events import SEQUENCER, created, sqs_batch
 from tests.support.in_process import Context, make_writes_atomic
 from tests.support.replacing import replaced
 from tests.support.resolved_template import template
@@ -374,7 +375,8 @@ class Retries:
         ).get("Messages", [])
         if not received:
             return []
-        batch = sqs_batch(*(each["Body"] for each in received))
+        name = self.queue.rpartition("/")[2]
+        batch = sqs_batch(*(each["Body"] for each in received), queue=name)
         for record, each in zip(batch["Records"], received, strict=True):
             record["messageId"] = each["MessageId"]
             record["receiptHandle"] = each["ReceiptHandle"]
@@ -450,6 +452,7 @@ def retries(load: Load, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> Retrie
         "retry_events.app",
         KEY_TABLE="keys",
         RETRY_EVENTS_QUEUE_URL=new_queue("retry"),
+        WAITING_EVENTS_QUEUE_URL=new_queue("waiting"),
         PARKED_EVENTS_QUEUE_URL=new_queue("parked"),
         RETRY_HOURS=str(HOURS),
         EXECUTION_SECONDS="300",
@@ -578,14 +581,82 @@ def test_a_message_stays_while_it_cannot_be_parked(retries: Retries, text: str, 
 
 
 def test_an_event_that_sqs_refuses_comes_by_the_bus_and_waits_in_a_queue(retries: Retries) -> None:
-    accepted = {"detail": body(created("ä\U0001f600\ufffd.png"))}
+    accepted = {"source": "inorder", "detail": body(created("ä\U0001f600\ufffd.png"))}
     assert retries.function.handler(accepted, Context()) == {"batchItemFailures": []}
     assert retries.counts() == (0, 0)  # the rule sends it to the queue
     event = created("a\uffff.png")
-    retries.function.handler({"detail": body(event)}, Context())
+    retries.function.handler({"source": "inorder", "detail": body(event)}, Context())
     retries.poll(60)
     [started] = retries.started()
     assert started == event | {"retry": started["retry"]}
+
+
+# What JSON and templates escape, and what SQS refuses.
+STRANGE_KEYS = ['"a" \\ \n\r\t.png', "\\u0041<aws.events.event.json>.png", "é\U0001f600\x7f.png"]
+
+
+@pytest.mark.parametrize("key", [*STRANGE_KEYS, "a\ufffe\uffff.png"])
+def test_an_event_that_waited_starts_as_it_came_however_late(retries: Retries, key: str) -> None:
+    """A pause is no fault: there is no history, so that the patience begins with a failure."""
+    event = created(key)
+    retries.queue = retries.function.WAITING_QUEUE_URL
+    retries.function.handler(event, Context())  # the rule sends it to the function, too
+    is_refused_by_sqs = "\uffff" in key
+    assert retries.counts() == (0, is_refused_by_sqs)
+    if not is_refused_by_sqs:
+        retries.send(json.dumps(event, ensure_ascii=False))
+    assert retries.poll(3 * DAY) == []
+    assert retries.started() == [event]
+    [line, metrics] = retries.lines()
+    said = {"message": "WaitingStarted", "key": key, "sequencer": SEQUENCER}
+    assert said.items() <= line.items()
+    assert metrics["WaitingStarted"] == [1.0]
+    assert retries.dynamodb.scan(TableName="keys")["Items"] == []  # it needs no stream
+    # Its first failure is the beginning of its retries.
+    retries.queue = retries.function.RETRY_QUEUE_URL
+    retries.send(json.dumps(body(event)))
+    retries.poll()
+    assert retries.poll(60) == []
+    assert [each["retry"]["attempt"] for each in retries.started() if "retry" in each] == [1]
+
+
+def test_an_event_refused_for_the_patience_is_parked(
+    retries: Retries,
+) -> None:
+    retries.queue = retries.function.WAITING_QUEUE_URL
+    retries.send(json.dumps(EVENT))
+    end = retries.refuse(retries.states, "StartExecution")
+    began = retries.now = retries.now + 4 * HOURS * HOUR
+    while retries.counts() == (0, 1) and retries.now < began + 2 * HOURS * HOUR:
+        retries.poll(30)
+        assert not retries.has_failed
+    assert HOURS * HOUR < retries.now - began < HOURS * HOUR + 2 * LONGEST_SECONDS
+    assert retries.refused() == {"RetryWaiting", "RetryParked"}
+    [text] = map(json.loads, retries.parked())
+    assert (text["outcome"], text["event"]) == ("Parked", EVENT)
+    assert (text["object_key"], text["sequencer"]) == ("input/a b/é😀.png", SEQUENCER)
+    assert text["reason"]["Error"] == "NotStarted"
+    assert "ThrottlingException" in text["reason"]["Cause"]
+    end()
+    assert retries.counts() == (0, 0)
+
+
+def test_an_event_that_waited_is_parked_before_sqs_deletes_it() -> None:
+    def again(days: float) -> Wait | Park:
+        waiting = Waiting.read(Message("m", json.dumps(EVENT), NOW))
+        assert waiting
+        return waiting.decide_again("refused", NOW + days * DAY, 13 * DAY)
+
+    assert isinstance(again(12.9), Wait)
+    assert isinstance(again(13), Park)
+
+
+def test_what_waits_and_is_no_event_is_parked(retries: Retries) -> None:
+    retries.queue = retries.function.WAITING_QUEUE_URL
+    retries.send(*STRANGE, FAULT)
+    assert retries.poll() == []
+    assert len(retries.parked()) == len(STRANGE) + 1
+    assert retries.started() == []
 
 
 def test_a_batch_fails_only_if_nothing_of_it_is_finished(retries: Retries) -> None:

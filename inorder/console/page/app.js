@@ -69,6 +69,7 @@ function App() {
       ${saved && html`<p class="note">
         <${Icon} name="clock" />This page was saved at ${day(savedAt)} ${clock(savedAt)} UTC. It
           shows what was true then.</p>`}
+      ${stack?.pause && html`<p class="note"><${Icon} name="pause" />${stack.pause}</p>`}
       ${isLocked ? html`<${Locked} />` : error && html`<p class="note bad-text">${error.message}
       </p>`}
       ${!isLocked && html`<${Safely} key=${place} view=${View} id=${route.id}

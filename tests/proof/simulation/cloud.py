@@ -212,6 +212,7 @@ class Cloud:
                 "ApproximateReceiveCount": str(message.receives),
             }
             record = {"messageId": message.id, "receiptHandle": message.id, "body": message.body}
+            record["eventSourceARN"] = "RetryEventsQueue"
             outcome = function.handle(SQSRecord(record | {"attributes": attributes}))
             self.clock.count(outcome)
             del messages[message.id]

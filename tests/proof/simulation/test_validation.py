@@ -129,6 +129,7 @@ def retries(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> Retries:
         "KEY_TABLE": TABLE,
         "STATE_MACHINE_ARN": aws.state_machine.arn,
         "RETRY_EVENTS_QUEUE_URL": aws.retry_queue,
+        "WAITING_EVENTS_QUEUE_URL": "waiting",
         "PARKED_EVENTS_QUEUE_URL": aws.parked_queue,
         "RETRY_HOURS": "24",
         "EXECUTION_SECONDS": "300",

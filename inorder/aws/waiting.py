@@ -1,0 +1,67 @@
+"""Events that wait: in a pause until it ends, or for a while after they came.
+
+Only the attributes of their queue are read: to receive a message would hide it from the function,
+and one that was received three times would no longer count for the alarm.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from inorder.wording import clock, counted
+
+if TYPE_CHECKING:
+    from inorder.aws.stack import Connection
+
+# A message waits, is being handled, or has waited for less than QuietSeconds.
+COUNTS = [
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesNotVisible",
+    "ApproximateNumberOfMessagesDelayed",
+]
+MEASURED = timedelta(minutes=15)  # SQS measures the age of the oldest message each minute
+
+
+def count(aws: Connection) -> int:
+    """Count the events that wait, as SQS estimates it."""
+    queue = aws.stack.waiting_events_queue_url
+    answer = aws.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=COUNTS)
+    return sum(int(answer["Attributes"].get(name, 0)) for name in COUNTS)
+
+
+def oldest(aws: Connection) -> datetime | None:
+    """Tell since when the oldest event waits; None if CloudWatch does not say."""
+    now, queue = datetime.now(UTC), aws.stack.waiting_events_queue_url.rpartition("/")[2]
+    points = aws.client("cloudwatch").get_metric_statistics(
+        Namespace="AWS/SQS",
+        MetricName="ApproximateAgeOfOldestMessage",
+        Dimensions=[{"Name": "QueueName", "Value": queue}],
+        StartTime=now - MEASURED,
+        EndTime=now,
+        Period=60,
+        Statistics=["Maximum"],
+    )["Datapoints"]
+    if not points:
+        return None
+    last = max(points, key=lambda point: point["Timestamp"])
+    since: datetime = last["Timestamp"] - timedelta(seconds=last["Maximum"])
+    return since.astimezone(UTC)
+
+
+def described(aws: Connection) -> str:
+    """Say how many events wait, and since when, as far as that can be read."""
+    try:
+        events = count(aws)
+        said = f"{counted(events, 'event')} wait{'s' if events == 1 else ''}"
+        since = oldest(aws) if events else None
+    except (ClientError, BotoCoreError) as error:
+        return f"how many events wait is not known ({' '.join(str(error).split())})"
+    return f"{said}, the oldest since {clock(since)}" if since else said
+
+
+def pause(aws: Connection) -> str:
+    """Say that the stack is paused; "" if it is not."""
+    return f"The stack is paused: {described(aws)}." if aws.stack.is_paused else ""
