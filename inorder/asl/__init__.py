@@ -49,7 +49,7 @@ def check_file(file: Path, *, standard: bool = False) -> list[str]:
     except (ValueError, RecursionError) as error:
         return [f"json: not valid JSON: {error}"]
     states = definition.get("States") if isinstance(definition, dict) else None
-    if not isinstance(states, dict) or not all(isinstance(each, dict) for each in states.values()):
+    if not isinstance(states, dict) or not all(isinstance(body, dict) for body in states.values()):
         return ["language: not a state machine: it has no States"]
     for stage in STAGES:
         findings = [

@@ -70,8 +70,8 @@ def conditions(rule: Json) -> Iterator[Json]:
     """List a rule of a Choice and all rules inside it."""
     yield rule
     inside = [rule["Not"]] if "Not" in rule else rule.get("And", []) + rule.get("Or", [])
-    for each in inside:
-        yield from conditions(each)
+    for part in inside:
+        yield from conditions(part)
 
 
 def expressions(state: Json) -> Iterator[str]:
@@ -100,7 +100,7 @@ def values(template: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 def paths(*expressions: Any) -> list[str]:
     """List the paths of expressions, but not what looks like one in their literals."""
-    return [path for each in expressions for path in _TOKEN.findall(str(each)) if path]
+    return [path for expression in expressions for path in _TOKEN.findall(str(expression)) if path]
 
 
 def assigned(state: Json) -> Json:

@@ -50,10 +50,10 @@ RUNTIME = ("Extension.", "Function.", "Runtime.", "Sandbox.")
 def _error(state: Json) -> Iterator[str]:
     if (resource := state.get("Resource", "").partition(".")[0]) not in RESOURCES:
         return
-    known = STATES | _errors(resource.split(":")[-2])
+    errors = STATES | _errors(resource.split(":")[-2])
     for rule in [*state.get("Retry", []), *state.get("Catch", [])]:
         for name in rule["ErrorEquals"]:
-            if name in known or (resource == INVOKE and name.startswith(RUNTIME)):
+            if name in errors or (resource == INVOKE and name.startswith(RUNTIME)):
                 continue
             if resource == INVOKE and not name.startswith(("States.", "Lambda.")):
                 yield (
@@ -61,7 +61,7 @@ def _error(state: Json) -> Iterator[str]:
                     " return what it decides, and a Choice compare it"
                 )
                 continue
-            meant = get_close_matches(name, known, 1, 0.8)
+            meant = get_close_matches(name, errors, 1, 0.8)
             instead = f": write {meant[0]}" if meant else ""
             yield f"{resource.split(':')[-2]} has no error {name}, so nothing matches it{instead}"
 
@@ -86,8 +86,8 @@ def _catch(state: Json) -> Iterator[str]:
 @each_state
 def _all_errors(state: Json) -> Iterator[str]:
     """Check States.ALL in a Retry, as statelint does in a Catch."""
-    *others, last = [each["ErrorEquals"] for each in state.get("Retry", [])] or [[]]
-    if any("States.ALL" in each for each in others) or ("States.ALL" in last and len(last) > 1):
+    *others, last = [retrier["ErrorEquals"] for retrier in state.get("Retry", [])] or [[]]
+    if any("States.ALL" in names for names in others) or ("States.ALL" in last and len(last) > 1):
         yield "States.ALL is not alone in the last of its Retry"
 
 

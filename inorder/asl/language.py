@@ -52,9 +52,9 @@ def _types(state: Json) -> Iterator[str]:
     for field in ("Parameters", "ResultSelector"):
         if not isinstance(state.get(field, {}), dict):
             yield f"its {field} must be an object"
-    for each in [each for rule in state.get("Choices", []) for each in conditions(rule)]:
-        if not isinstance(each.get("Variable", ""), str):
-            yield f"the Variable of a rule must be a text, and not {each['Variable']}"
+    for condition in [test for rule in state.get("Choices", []) for test in conditions(rule)]:
+        if not isinstance(condition.get("Variable", ""), str):
+            yield f"the Variable of a rule must be a text, and not {condition['Variable']}"
     for retrier in state.get("Retry", []):
         if not isinstance(retrier.get("BackoffRate", 2), int | float):
             yield f"a BackoffRate must be a number, and not {retrier['BackoffRate']}"
@@ -74,10 +74,10 @@ def _parameters(definition: Json) -> Iterator[Violation]:
     """
     for name, state in definition["States"].items():
         if (resource := state.get("Resource")) in RESOURCES:
-            given = _evaluated(state.get("Parameters", {}))
+            parameters = _evaluated(state.get("Parameters", {}))
             if resource == START:
-                given = {key[0].lower() + key[1:]: each for key, each in given.items()}
-            report = ParamValidator().validate(given, _input(resource)).generate_report()
+                parameters = {key[0].lower() + key[1:]: value for key, value in parameters.items()}
+            report = ParamValidator().validate(parameters, _input(resource)).generate_report()
             for line in report.splitlines():
                 if not re.search(_UNSURE, line):
                     yield name, line
@@ -95,22 +95,22 @@ def _input(resource: str) -> Any:
 def _placeholders(state: Json) -> Iterator[str]:
     """https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Expressions.html says so."""
     parameters = state.get("Parameters") or {}
-    texts = " ".join(str(parameters[each]) for each in parameters if each.endswith("Expression"))
-    fields = [f"ExpressionAttribute{each}" for each in ("Names", "Values")]
-    given = {name for field in fields for name in parameters.get(field) or {}}
-    for each in sorted(given ^ set(re.findall(r"[:#]\w+", texts))):
-        yield f"{each} is {'not used' if each in given else 'used, and not given'}"
+    texts = " ".join(str(parameters[name]) for name in parameters if name.endswith("Expression"))
+    fields = [f"ExpressionAttribute{kind}" for kind in ("Names", "Values")]
+    defined = {name for field in fields for name in parameters.get(field) or {}}
+    for name in sorted(defined ^ set(re.findall(r"[:#]\w+", texts))):
+        yield f"{name} is {'not used' if name in defined else 'used, and not given'}"
 
 
 def _evaluated(template: Any) -> Any:
     """Put an ellipsis, of which nothing is known, in place of each expression of a template."""
     if isinstance(template, list):
-        return [_evaluated(each) for each in template]
+        return [_evaluated(item) for item in template]
     if not isinstance(template, dict):
         return template
     return {
-        name.removesuffix(".$"): ... if name.endswith(".$") else _evaluated(each)
-        for name, each in template.items()
+        name.removesuffix(".$"): ... if name.endswith(".$") else _evaluated(value)
+        for name, value in template.items()
     }
 
 
@@ -133,8 +133,8 @@ def _smaller(state: Json) -> Iterator[str]:
     """https://docs.aws.amazon.com/step-functions/latest/dg/state-task.html says what is smaller."""
     if state.get("HeartbeatSeconds", -1) >= state.get("TimeoutSeconds", 0):
         yield "its HeartbeatSeconds must be below its TimeoutSeconds"
-    for each in state.get("Retry", []):
-        if each.get("MaxDelaySeconds", float("inf")) < each.get("IntervalSeconds", 1):
+    for retrier in state.get("Retry", []):
+        if retrier.get("MaxDelaySeconds", float("inf")) < retrier.get("IntervalSeconds", 1):
             yield "MaxDelaySeconds must not be below IntervalSeconds"
 
 

@@ -47,9 +47,9 @@ def _type(state: Json) -> Iterator[str]:
 
 @each_state
 def _express(state: Json) -> Iterator[str]:
-    if found := OF_STANDARD.search(state.get("Resource", "")):
+    if refused := OF_STANDARD.search(state.get("Resource", "")):
         yield (
-            f"Step Functions refuses {found[0].strip(':')} in an EXPRESS state machine: start the"
+            f"Step Functions refuses {refused[0].strip(':')} in an EXPRESS state machine: start the"
             " other one without it, or check a STANDARD file with --standard"
         )
 
@@ -63,7 +63,7 @@ def _jsonata(definition: Json) -> Iterator[Violation]:
 
 @each_state
 def _operator(state: Json) -> Iterator[str]:
-    for condition in [each for rule in state.get("Choices", []) for each in conditions(rule)]:
+    for condition in [test for rule in state.get("Choices", []) for test in conditions(rule)]:
         for operator, value in condition.items():
             is_safe = operator == "StringEqualsPath" or operator.startswith("Numeric")
             if operator.endswith("Path") and not is_safe:

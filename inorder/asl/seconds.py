@@ -45,7 +45,7 @@ def slowest(definition: Json) -> dict[str, float]:
     ways: dict[Visit, tuple[float, Visit | None]] = {}  # the slowest to a visit, without it
     spent = Counter[str]()
     for visit in walked.ordered:
-        arrivals = [(ways[each][0] + seconds(each), each) for each in walked.before[visit]]
+        arrivals = [(ways[prior][0] + seconds(prior), prior) for prior in walked.before[visit]]
         ways[visit] = max(arrivals, key=lambda way: way[0], default=(0, None))
     last: Visit | None = max(ways, key=lambda visit: ways[visit][0] + seconds(visit), default=None)
     while last:

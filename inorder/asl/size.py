@@ -53,8 +53,8 @@ def _limited(definition: Json) -> Iterator[tuple[str, str, Size, int]]:
 
 def _size(definition: Json) -> Iterator[Violation]:
     kinds = {"event": _events(definition), "answer": _answers(definition)}
-    for kind, found in kinds.items():
-        for state, part, most in {each[:2]: each for each in sorted(found, reverse=True)}.values():
+    for kind, sizes in kinds.items():
+        for state, part, most in {size[:2]: size for size in sorted(sizes, reverse=True)}.values():
             if most < LEAST_BYTES:
                 limit = CAUSE_CHARACTERS if part == "cause" else MOST_BYTES
                 yield (

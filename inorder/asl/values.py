@@ -94,7 +94,7 @@ def size_of(value: Any) -> Size:
     answers = sum(part.size.answers for part in parts if not part.source)
     for name in sources(value):
         ways = [part.source for part in parts if part.source[:1] == (name,) and part.size.answers]
-        answers += max((sum(way[: len(each)] == each for each in ways) for way in ways), default=0)
+        answers += max((sum(way[: len(base)] == base for base in ways) for way in ways), default=0)
     return Size(events, answers, other)
 
 

@@ -44,7 +44,7 @@ from inorder.asl.values import (
 )
 
 # Paths that are surely there, each with all its parents; a path begins with where a value is from.
-Known = frozenset[DataPath]
+Paths = frozenset[DataPath]
 
 MOST_VISITS = 30_000  # a file that counts up to its end has a few thousand
 # What a Task's result surely has. GetItem answers without Item if the record does not exist.
@@ -67,7 +67,7 @@ class Visit(NamedTuple):
 
     state: str
     data: Any
-    known: Known
+    present: Paths
 
 
 @lru_cache(maxsize=1)  # several rules ask about one file
@@ -122,37 +122,37 @@ class Walk:
             except CycleError as error:
                 way = error.args[1][:-1]
         if way:
-            [(self.endless, _)] = Counter(each.state for each in way).most_common(1)
+            [(self.endless, _)] = Counter(visit.state for visit in way).most_common(1)
 
     def _following(self, visit: Visit) -> Iterator[Visit]:
         """List the states that may follow one, each with what is known then."""
         name, state = visit.state, self.states[visit.state]
-        given = self.read(visit, state.get("InputPath", "$"))
+        passed = self.read(visit, state.get("InputPath", "$"))
         for field in sorted(state):
             if field.endswith("Path") and field not in {"InputPath", "OutputPath", "ResultPath"}:
-                self._evaluate(state[field], visit._replace(data=given))
+                self._evaluate(state[field], visit._replace(data=passed))
         if "CausePath" in state:
-            self.sizes.add((name, "cause", self._length(state["CausePath"], given)))
+            self.sizes.add((name, "cause", self._length(state["CausePath"], passed)))
         if state["Type"] == "Choice":
-            yield from self._chosen(state, visit._replace(data=given))
+            yield from self._chosen(state, visit._replace(data=passed))
             return
         if state["Type"] == "Task":
-            seen = visit._replace(data=given)
-            sent = self._shaped(state["Parameters"], seen) if "Parameters" in state else given
+            seen = visit._replace(data=passed)
+            sent = self._shaped(state["Parameters"], seen) if "Parameters" in state else passed
             self.sizes.add((name, "sends", size_of(sent)))
-        for target, output, then in self._outputs(state, visit, given):
+        for target, output, then in self._outputs(state, visit, passed):
             live = sources(output) | {*EVENT.source}
             yield Visit(target, output, frozenset(path for path in then if path[0] in live))
 
-    def _outputs(self, state: Json, visit: Visit, given: Any) -> Iterator[tuple[str, Any, Known]]:
+    def _outputs(self, state: Json, visit: Visit, passed: Any) -> Iterator[tuple[str, Any, Paths]]:
         """List the states that may follow a state that is no Choice, each with its input."""
-        name, data, known = visit
+        name, data, present = visit
         for catcher in state.get("Catch", []):
             caught = self._placed(data, catcher.get("ResultPath", "$"), FAULT)
             self.sizes.add((name, "data", size_of(caught)))
-            yield catcher["Next"], caught, known
+            yield catcher["Next"], caught, present
         # What is known of this state's last result does not hold for the next one.
-        data, known, result = without_source(data, name), self._returned(name, known), given
+        data, present, result = without_source(data, name), self._returned(name, present), passed
         if state["Type"] == "Task":
             result = Unknown(self._size((name,), SHORT.size), (name,))
             self.sizes.add((name, "data", result.size))
@@ -160,15 +160,15 @@ class Walk:
             template = "ResultSelector" if state["Type"] == "Task" else "Parameters"
             if "Result" in state or template in state:
                 shape = state.get("Result", state.get(template))
-                result = self._shaped(shape, Visit(name, result, known))
+                result = self._shaped(shape, Visit(name, result, present))
             result = self._placed(data, state.get("ResultPath", "$"), result)
-        output = self.read(Visit(name, result, known), state.get("OutputPath", "$"))
+        output = self.read(Visit(name, result, present), state.get("OutputPath", "$"))
         if state["Type"] in {"Pass", "Task"}:
             self.sizes.add((name, "data", size_of(output)))
         if "Next" in state:
-            yield state["Next"], output, known
+            yield state["Next"], output, present
 
-    def _returned(self, name: str, known: Known) -> Known:
+    def _returned(self, name: str, present: Paths) -> Paths:
         """Tell what is known when a state has ended: what a Task's result surely has.
 
         An update that returns a record returns what it sets and what its condition compares with
@@ -177,35 +177,35 @@ class Walk:
         """
         state = self.states[name]
         resource, parameters = state.get("Resource", ""), state.get("Parameters", {})
-        found: set[DataPath] = {(RESULTS[resource],)} if resource in RESULTS else set()
+        fields: set[DataPath] = {(RESULTS[resource],)} if resource in RESULTS else set()
         if resource == UPDATE and parameters.get("ReturnValues") == "ALL_NEW":
             attributes = _typed(state)
             condition = parameters.get("ConditionExpression", "")
             if " OR " not in condition:
                 compared = set(re.findall(r"(?:^|AND )(\w+) = :", condition))
-                writes = [each for each in self.states.values() if assigned(each)]
+                writes = [write for write in self.states.values() if assigned(write)]
                 gone = set[str]().union(*map(removed, self.states.values()))
                 for attribute in compared:
-                    sets = [_typed(each) for each in writes if attribute in assigned(each)]
+                    sets = [_typed(write) for write in writes if attribute in assigned(write)]
                     common = set.intersection(*sets) if sets else set()
                     attributes |= {path for path in common if path[0] not in gone}
-            found = {("Attributes", *path) for path in attributes}
-        others = (path for path in known if path[0] != name)
-        return frozenset([*others, *_with_parents([(name,), *((name, *path) for path in found)])])
+            fields = {("Attributes", *path) for path in attributes}
+        others = (path for path in present if path[0] != name)
+        return frozenset([*others, *_with_parents([(name,), *((name, *path) for path in fields)])])
 
     def _chosen(self, state: Json, visit: Visit) -> Iterator[Visit]:
-        rest: Known | None = visit.known
-        ways: list[tuple[str, Known | None]] = []
+        otherwise: Paths | None = visit.present
+        ways: list[tuple[str, Paths | None]] = []
         for rule in state["Choices"]:
-            if rest is not None:
-                holds, rest = self._judged(rule, visit._replace(known=rest))
+            if otherwise is not None:
+                holds, otherwise = self._judged(rule, visit._replace(present=otherwise))
                 ways.append((rule["Next"], holds))
-        for target, known in [*ways, (state["Default"], rest)]:
-            if known is not None:
-                output = self.read(visit._replace(known=known), state.get("OutputPath", "$"))
-                yield Visit(target, output, known)
+        for target, present in [*ways, (state["Default"], otherwise)]:
+            if present is not None:
+                output = self.read(visit._replace(present=present), state.get("OutputPath", "$"))
+                yield Visit(target, output, present)
 
-    def _judged(self, rule: Json, visit: Visit) -> tuple[Known | None, Known | None]:
+    def _judged(self, rule: Json, visit: Visit) -> tuple[Paths | None, Paths | None]:
         """Tell what is known if a rule of a Choice holds, and if not; None: it cannot be."""
         if "Not" in rule:
             holds, fails = self._judged(rule["Not"], visit)
@@ -213,52 +213,52 @@ class Walk:
         if "And" not in rule and "Or" not in rule:
             return self._compared(rule, visit)
         is_and = "And" in rule
-        ended: list[Known] = []  # what is known where a part has decided
-        rest: Known | None = visit.known
+        ended: list[Paths] = []  # what is known where a part has decided
+        undecided: Paths | None = visit.present
         for part in rule["And" if is_and else "Or"]:
-            if rest is not None:
-                holds, fails = self._judged(part, visit._replace(known=rest))
-                rest, decided = (holds, fails) if is_and else (fails, holds)
+            if undecided is not None:
+                holds, fails = self._judged(part, visit._replace(present=undecided))
+                undecided, decided = (holds, fails) if is_and else (fails, holds)
                 ended += [] if decided is None else [decided]
         either = reduce(operator.and_, ended) if ended else None
-        return (rest, either) if is_and else (either, rest)
+        return (undecided, either) if is_and else (either, undecided)
 
-    def _compared(self, rule: Json, visit: Visit) -> tuple[Known | None, Known | None]:
-        known = visit.known
+    def _compared(self, rule: Json, visit: Visit) -> tuple[Paths | None, Paths | None]:
+        present = visit.present
         if "IsPresent" in rule:
-            value, is_sure = self._find(rule["Variable"], visit.data, known)
-            present = None if value is None else known | self._learned(rule["Variable"], visit)
-            absent = None if is_sure else known
-            return (present, absent) if rule["IsPresent"] else (absent, present)
+            value, is_sure = self._find(rule["Variable"], visit.data, present)
+            if_present = None if value is None else present | self._learned(rule["Variable"], visit)
+            if_absent = None if is_sure else present
+            return (if_present, if_absent) if rule["IsPresent"] else (if_absent, if_present)
         for field in rule:
             if field == "Variable" or field.endswith("Path"):
                 self.read(visit, rule[field])
-                known |= self._learned(rule[field], visit)
+                present |= self._learned(rule[field], visit)
         result = self._holds(rule, visit)
-        return known if result is not False else None, known if not result else None
+        return present if result is not False else None, present if not result else None
 
     def _holds(self, rule: Json, visit: Visit) -> bool | None:
         """Tell whether a comparison holds; None if it may turn out either way."""
         for name, compare in _COMPARISONS.items():
             if name in rule or f"{name}Path" in rule:
-                one = self._find(rule["Variable"], *visit[1:])[0]
+                value = self._find(rule["Variable"], *visit[1:])[0]
                 path = rule.get(f"{name}Path")
-                other = self._find(path, *visit[1:])[0] if path else rule[name]
-                is_comparable = type(one) is type(other) and isinstance(one, str | int)
-                return compare(one, other) if is_comparable else None
+                operand = self._find(path, *visit[1:])[0] if path else rule[name]
+                is_comparable = type(value) is type(operand) and isinstance(value, str | int)
+                return compare(value, operand) if is_comparable else None
         return None
 
     def read(self, visit: Visit, path: str | None) -> Any:
         """Tell what is known of the value at a path, and note that it may be absent."""
         if path is None:
             return Fields()
-        value, is_sure = self._find(path, visit.data, visit.known)
+        value, is_sure = self._find(path, visit.data, visit.present)
         if not is_sure:
             is_input = isinstance(value, Unknown) and value.source[:1] == EVENT.source
             self.absent.add((visit.state, path, is_input))
         return SHORT if value is None else value
 
-    def _find(self, path: str, data: Any, known: Known) -> tuple[Any, bool]:
+    def _find(self, path: str, data: Any, present: Paths) -> tuple[Any, bool]:
         """Give what is known of the value at a path, None if there is none; and if it is sure."""
         steps = steps_of(path)
         if steps is None:
@@ -274,7 +274,7 @@ class Walk:
             if data is None:
                 return None, False
             if not is_named:
-                is_sure = data.source in known
+                is_sure = data.source in present
                 self._note_left_out(*data.source[:3])
         return data, is_sure
 
@@ -305,8 +305,8 @@ class Walk:
         fields = {REST: data} if isinstance(data, Unknown) else _fields(data)
         return Fields((fields | {steps[0]: inner}).items())
 
-    def _learned(self, path: str, visit: Visit) -> Known:
-        value, _ = self._find(path, visit.data, visit.known)
+    def _learned(self, path: str, visit: Visit) -> Paths:
+        value, _ = self._find(path, visit.data, visit.present)
         return _with_parents([value.source] if isinstance(value, Unknown) else [])
 
     def _evaluate(self, expression: str, visit: Visit) -> Any:
@@ -314,10 +314,10 @@ class Walk:
         for path in paths(expression):
             self.read(visit, path)
         if expression.startswith("$"):
-            value, _ = self._find(expression, visit.data, visit.known)
+            value, _ = self._find(expression, visit.data, visit.present)
             return SHORT if value is None else value
         if added := _ADD.fullmatch(expression):
-            count = self._find(added[1], visit.data, visit.known)[0]
+            count = self._find(added[1], visit.data, visit.present)[0]
             return count + int(added[2]) if type(count) is int else SHORT
         length = self._length(expression, visit.data)
         source = (visit.state, expression) if "StringToJson" in expression else ()
@@ -354,8 +354,8 @@ class Walk:
             return Size(answers=1, other=0 if steps else SHORT_BYTES)
         if resource == GET or (resource == UPDATE and "ReturnValues" in parameters):
             names = _projected(state) or [*self._stored]
-            wanted = [each for each in names if each in steps[1:2]] or names
-            events = sum(self._stored[each] for each in wanted)
+            wanted = [attribute for attribute in names if attribute in steps[1:2]] or names
+            events = sum(self._stored[attribute] for attribute in wanted)
             return Size(events=events, other=SHORT_BYTES * len(wanted))
         return whole
 
@@ -378,5 +378,5 @@ def _typed(state: Json) -> set[DataPath]:
     return {(name, kind.removesuffix(".$")) for name, typed in written for kind in typed}
 
 
-def _with_parents(data_paths: Iterable[DataPath]) -> Known:
+def _with_parents(data_paths: Iterable[DataPath]) -> Paths:
     return frozenset(path[:n] for path in data_paths for n in range(1, len(path) + 1))
