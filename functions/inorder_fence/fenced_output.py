@@ -165,8 +165,9 @@ class OutputState:
             return Order.UNKNOWN
         if (self.metadata.get("source-version-id") or None) != event.version_id:
             return Order.UNKNOWN  # sequencers of two versions do not compare
-        if event.version_id:
-            return Order.SAME  # a version is created once
+        if event.version_id:  # a version is created once, and only a repair makes its output again
+            is_again = event.is_repair and sequencer != event.sequencer
+            return Order.OLDER if is_again else Order.SAME
         return Order(compare_sequencers(sequencer, event.sequencer))
 
     def shows(self, source: ObjectEvent) -> bool:

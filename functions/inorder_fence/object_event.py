@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+REPAIR_SOURCE = "inorder.repair"  # of an audit's events; S3's events have aws.s3
 NULL_VERSION = "null"  # the ID of an object that has no version of its own
 _NO_VERSION = {"", NULL_VERSION}
 # "A string representation of a hexadecimal value": S3's have 16 or 18 digits, and an audit makes
@@ -40,6 +41,8 @@ class ObjectEvent:
         event of the null version names none; what `Fence` reads of it has ``null``.
     is_deletion : bool
         Whether the object was deleted, or a delete marker was created.
+    is_repair : bool
+        Whether an audit has made the event, of an object as it found it.
     """
 
     bucket: str
@@ -48,6 +51,7 @@ class ObjectEvent:
     etag: str = ""
     version_id: str | None = None
     is_deletion: bool = False
+    is_repair: bool = False
 
     @property
     def object_id(self) -> tuple[str | None, str]:
@@ -84,7 +88,8 @@ class ObjectEvent:
         # A long one is recorded as the key's newest by now: to reject it would make no output.
         read["sequencer"] = read["sequencer"][:_DIGITS]
         version_id = named_version(described.get("version-id"))
-        return cls(**read, version_id=version_id, is_deletion=is_deletion)
+        is_repair = event.get("source") == REPAIR_SOURCE
+        return cls(**read, version_id=version_id, is_deletion=is_deletion, is_repair=is_repair)
 
 
 def is_sequencer(text: str) -> bool:

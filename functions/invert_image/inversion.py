@@ -51,7 +51,10 @@ def invert(content: bytes, maximum_pixels: int) -> InvertedImage:
     except Exception as error:  # Damaged bytes make Pillow raise errors of almost any type.
         raise InvalidImage(reason_for(content)) from error
     output = BytesIO()
-    frames[0].save(output, file_format, append_images=frames[1:], **options)
+    try:
+        frames[0].save(output, file_format, append_images=frames[1:], **options)
+    except (OverflowError, struct.error) as error:  # equal frames become one, which lasts too long
+        raise InvalidImage("A frame lasts longer than its format can say.") from error
     return InvertedImage(output.getvalue(), Image.MIME[file_format])
 
 

@@ -119,7 +119,10 @@ class Audit:
         report = Report()
         reader, prefix = self._reader, self._prefix
         pairs = RightPairs(self._cache, self.scope)
-        before = reader.clock() - SETTLED
+        now = reader.clock()
+        if self.scope.older_than and self.scope.older_than > now:
+            raise Failure(f"No output is older than {self.scope.older_than}: S3 has {now}.")
+        before = now - SETTLED
         listings = listing(reader.sources(prefix), reader.outputs(prefix), progress.listed)
         with ThreadPoolExecutor(CONNECTIONS) as pool, listings as listed:
             doubtful = list[Subject]()

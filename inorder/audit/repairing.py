@@ -28,9 +28,8 @@ from typing import Any
 
 from inorder.audit.comparing import Reading, Scope
 from inorder_fence.fenced_output import compare_sequencers
-from inorder_fence.object_event import is_sequencer
+from inorder_fence.object_event import REPAIR_SOURCE, is_sequencer
 
-SOURCE = "inorder.repair"  # of the event; S3's events have aws.s3
 # S3 documents no length. Its sequencers have 16 or 18 digits.
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
 DIGITS, TIME_DIGITS, HASH_DIGITS = 32, 12, 8
@@ -87,7 +86,7 @@ def repair_event(scope: Scope, reading: Reading, now: datetime) -> dict[str, Any
     if version:
         described["version-id"] = version
     return {
-        "source": SOURCE,
+        "source": REPAIR_SOURCE,
         "detail-type": "Object Created" if source else "Object Deleted",
         "time": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "detail": {"bucket": {"name": scope.bucket}, "object": described},

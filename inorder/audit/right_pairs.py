@@ -24,9 +24,12 @@ MOST_STORED = (
 _CREATE = "CREATE TABLE IF NOT EXISTS pairs (subject BLOB PRIMARY KEY, pair BLOB) WITHOUT ROWID"
 
 
-def cache_file(stack_name: str) -> Path:
-    """Name a stack's file in the user's cache."""
-    folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+def cache_file(stack_name: str) -> Path | None:
+    """Name a stack's file in the user's cache; None for a user without a home."""
+    try:
+        folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError:
+        return None
     return Path(folder, "inorder", f"audit-{stack_name}.sqlite")
 
 

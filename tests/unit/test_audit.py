@@ -725,6 +725,8 @@ def test_right_outputs_that_were_written_before_are_made_again_if_an_age_is_give
     assert [outcome for _, outcome in audit.repair(report.findings, 1)] == ["Processed"] * 2
     write(remembering.stack.s3, "out-0", ETAG)  # as an upload has done meanwhile
     assert [outcome for _, outcome in audit.repair(report.findings, 1)][:1] == ["Not Started"]
+    with pytest.raises(Failure, match="No output is older than"):
+        Audit(remembering.stack.aws, older_than=now + timedelta(days=1)).run()
     remembering.stack.aws.stack.parameters["Policy"] = "every-version"
     with pytest.raises(Failure, match="none can be made again"):
         Audit(remembering.stack.aws, older_than=now)

@@ -6,6 +6,7 @@ from unittest.mock import Mock
 import pytest
 
 from inorder_fence.fenced_output import ATTEMPTS, OutputContended
+from inorder_fence.object_event import REPAIR_SOURCE
 from tests.support import events
 from tests.unit import s3_calls
 from tests.unit.s3_calls import (
@@ -162,6 +163,16 @@ def test_a_version_replaces_the_output_of_another_one_whatever_their_sequencers(
 def test_an_output_of_the_same_version_is_only_checked() -> None:
     own = output("0B", source_etag="b", source_version_id="v2")
     assert outcome(created(version="v2"), own, source("b", "v2")) == "Processed"
+
+
+def test_a_repair_makes_the_output_of_the_same_version_again() -> None:
+    own = output("0A", source_etag="b", source_version_id="v2")
+    written = write(etag="1", version="v2")
+    calls = own, read(VersionId="v2"), written
+    repair = created(version="v2") | {"source": REPAIR_SOURCE}
+    assert outcome(repair, *calls) == "Processed"
+    again = output("0B", source_etag="b", source_version_id="v2")
+    assert outcome(repair, again, source("b", "v2")) == "Processed"
 
 
 def test_another_version_with_the_same_content_supersedes_an_event() -> None:

@@ -503,3 +503,12 @@ def test_lack_of_memory_is_a_fault(where: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(where, fail)
     with pytest.raises(MemoryError):
         invert(SAMPLES["JPEG"], ENOUGH)
+
+
+def test_equal_frames_of_a_gif_that_last_too_long_are_refused() -> None:
+    head = b"GIF89a" + struct.pack("<HHBBB", 1, 1, 0xF0, 0, 0) + b"\0\0\0\xff\0\0"
+    control = b"!\xf9\x04\0\xff\xff\0\0"  # for 655.35 s, the most
+    frame = control + b"," + struct.pack("<HHHHB", 0, 0, 1, 1, 0) + b"\x02\x02\x4c\x01\0"
+    assert invert(head + frame + b";", 10).content_type == "image/gif"
+    with pytest.raises(InvalidImage, match="lasts longer"):
+        invert(head + 2 * frame + b";", 10)
