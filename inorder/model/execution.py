@@ -39,11 +39,11 @@ STATUSES = {
 # step-functions/latest/apireference/API_HistoryEvent.html. An optimized integration, such as
 # Lambda's, has the first; a function whose ARN is the Resource itself has the second.
 _CALLS = ("Task", "LambdaFunction")
-_BEGUN = {f"{each}Scheduled" for each in _CALLS}
-_SUCCEEDED = {f"{each}Succeeded" for each in _CALLS}
+_BEGUN = {f"{call}Scheduled" for call in _CALLS}
+_SUCCEEDED = {f"{call}Succeeded" for call in _CALLS}
 _FAILED = {
-    f"{each}{how}"
-    for each in _CALLS
+    f"{call}{how}"
+    for call in _CALLS
     for how in ("Failed", "TimedOut", "StartFailed", "ScheduleFailed", "SubmitFailed")
 }
 
@@ -155,9 +155,9 @@ class Execution:
     @property
     def sequencer(self) -> str | None:
         """The sequencer of its event."""
-        found = s3_object(self.event).get("sequencer") or self._in_data("sequencer")
-        found = found or (self.answer or {}).get("sequencer")
-        return str(found) if found else None
+        sequencer = s3_object(self.event).get("sequencer") or self._in_data("sequencer")
+        sequencer = sequencer or (self.answer or {}).get("sequencer")
+        return str(sequencer) if sequencer else None
 
     @property
     def is_repair(self) -> bool:
@@ -174,8 +174,8 @@ class Execution:
     @property
     def record_id(self) -> str | None:
         """The `object_key` that it locks."""
-        found = self._in_data("object_key")
-        return str(found) if found else object_key_of(self.event)
+        object_key = self._in_data("object_key")
+        return str(object_key) if object_key else object_key_of(self.event)
 
     @property
     def attempt(self) -> int:
@@ -266,12 +266,12 @@ def execution_of(arn: str, entries: Iterable[Entry], is_whole: bool = True) -> E
     reader = _Reader(Execution(arn, "RUNNING", None))
     for entry in entries:
         reader.read(entry)
-        if reader.found.status != "RUNNING":
+        if reader.execution.status != "RUNNING":
             break
     else:
         reader.answer()
     return replace(
-        reader.found,
+        reader.execution,
         steps=tuple(reader.steps),
         waited=_waited(reader.steps),
         missing=reader.missing if is_whole else 0,
@@ -282,7 +282,7 @@ class _Reader:
     """What is known of an execution after some of its entries."""
 
     def __init__(self, begun: Execution) -> None:
-        self.found = begun
+        self.execution = begun
         self.steps: list[Step] = []
         self.missing = 0
         self._last_id = 0
@@ -293,12 +293,12 @@ class _Reader:
         """Learn from the next entry."""
         kind, details, at, number = entry
         if _is_cut(details, "input") or _is_cut(details, "output"):
-            self.found = replace(self.found, truncated=True)
+            self.execution = replace(self.execution, truncated=True)
         if number:
             self.missing += max(number - self._last_id - 1, 0)
             self._last_id = number
         if kind == "ExecutionStarted":
-            self.found = replace(self.found, event=_data(details, "input"), started=at)
+            self.execution = replace(self.execution, event=_data(details, "input"), started=at)
         elif kind.endswith("StateEntered"):
             state_type = kind.removesuffix("StateEntered")
             step = Step(str(details.get("name")), state_type, _data(details, "input"), None, at)
@@ -312,13 +312,13 @@ class _Reader:
             named = self._outcome(kind, details, number)
             self._end(kind, details | named, at)
         elif kind == ANSWERED:
-            self.found, self._answered = replace(self.found, answer=details), at
+            self.execution, self._answered = replace(self.execution, answer=details), at
         elif kind in _BEGUN | _SUCCEEDED | _FAILED:
             self._call(kind, details, at)
 
     def answer(self) -> None:
         """Take the function's answer for the end of an execution, if it has none."""
-        outcome = (self.found.answer or {}).get("outcome")
+        outcome = (self.execution.answer or {}).get("outcome")
         if outcome:
             self._end("ExecutionSucceeded", _output(outcome), self._answered)
 
@@ -327,7 +327,7 @@ class _Reader:
         if kind != "ExecutionSucceeded" or "output" in details:
             return {}
         before, name = self._left
-        answered = (self.found.answer or {}).get("outcome")
+        answered = (self.execution.answer or {}).get("outcome")
         outcome = name if before and before == number - 1 else answered
         return _output(outcome) if outcome else {}
 
@@ -335,7 +335,7 @@ class _Reader:
         error = str(details["error"]) if details.get("error") else None
         cause = str(details.get("cause") or "")
         end = {"output": _data(details, "output"), "error": error, "cause": cause}
-        self.found = replace(self.found, status=ENDS[kind], stopped=at, **end)
+        self.execution = replace(self.execution, status=ENDS[kind], stopped=at, **end)
         if error and self.steps and self.steps[-1].exited is None:
             self._change(error=error, cause=cause)
 
@@ -373,17 +373,17 @@ def _seconds(start: datetime | None, end: datetime | None) -> float | None:
 
 def _waited(steps: Iterable[Step]) -> float | None:
     waits = [step.seconds for step in steps if step.type == "Wait"]
-    known = [each for each in waits if each is not None]
-    return sum(known) if known or not waits else None
+    measured = [seconds for seconds in waits if seconds is not None]
+    return sum(measured) if measured or not waits else None
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
     """Write an execution, a step, or what consists of them, with times in the form of ISO 8601."""
 
-    def plain(each: Any) -> Any:
-        if isinstance(each, datetime):
-            return each.astimezone(UTC).isoformat(timespec="milliseconds")
-        return sorted(each) if isinstance(each, frozenset) else str(each)
+    def plain(leaf: Any) -> Any:
+        if isinstance(leaf, datetime):
+            return leaf.astimezone(UTC).isoformat(timespec="milliseconds")
+        return sorted(leaf) if isinstance(leaf, frozenset) else str(leaf)
 
     return json.dumps(value, default=plain, indent=indent)
 
@@ -396,8 +396,8 @@ def described(execution: Execution) -> dict[str, Any]:
     )
     whole = asdict(execution)
     steps = [
-        each | {"seconds": step.seconds}
-        for each, step in zip(whole.pop("steps"), execution.steps, strict=True)
+        values | {"seconds": step.seconds}
+        for values, step in zip(whole.pop("steps"), execution.steps, strict=True)
     ]
     return {
         **{name: getattr(execution, name) for name in facts},

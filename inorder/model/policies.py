@@ -79,7 +79,7 @@ class Policy:
 def policies(project: Path = PROJECT) -> list[Policy]:
     """Read the facts about all policies."""
     facts = tomllib.loads((project / FACTS).read_text(encoding="utf-8"))
-    return [_policy(name, each) for name, each in facts.items()]
+    return [_policy(name, entry) for name, entry in facts.items()]
 
 
 @cache
@@ -91,8 +91,8 @@ def recording() -> frozenset[str]:
 
 def outcomes(states: Mapping[str, Any]) -> frozenset[str]:
     """Name how executions end: what a Pass at the end writes, and the error of a Fail."""
-    ends = [each for each in states.values() if each.get("End") or each["Type"] == "Fail"]
-    named = (each.get("Error") or each.get("Parameters", {}).get("outcome") for each in ends)
+    ends = [state for state in states.values() if state.get("End") or state["Type"] == "Fail"]
+    named = (end.get("Error") or end.get("Parameters", {}).get("outcome") for end in ends)
     return frozenset(filter(None, named))
 
 
@@ -109,12 +109,12 @@ def names(project: Path = PROJECT) -> list[str]:
 
 def uncoordinated() -> str:
     """Name the policy without a lock and a fence, which the demonstration compares with."""
-    return next(each.name for each in policies() if each.fence == "none")
+    return next(policy.name for policy in policies() if policy.fence == "none")
 
 
 def policy(name: str, project: Path = PROJECT) -> Policy:
     """Read the facts about one policy; KeyError if no policy has that name."""
-    return {each.name: each for each in policies(project)}[name]
+    return {policy.name: policy for policy in policies(project)}[name]
 
 
 def known(name: str) -> Policy | None:
@@ -151,13 +151,13 @@ def stem(name: str) -> str:
 
 def tables(project: Path = PROJECT) -> dict[str, str]:
     """Render the tables of the documentation, by their names, in Markdown."""
-    found = policies(project)
+    rows = policies(project)
     return {
         "policies": table(
             ["policy", "promise", "use it for"],
             (
-                [f"`{each.name}`", each.promise, each.use + " The default." * (each is found[0])]
-                for each in found
+                [f"`{row.name}`", row.promise, row.use + " The default." * (row is rows[0])]
+                for row in rows
             ),
         ),
         "costs": table(
@@ -172,22 +172,22 @@ def tables(project: Path = PROJECT) -> dict[str, str]:
             ],
             (
                 [
-                    f"`{each.name}`",
-                    str(each.cost.uncontended),
-                    str(each.cost.duplicate),
-                    str(each.cost.older),
-                    str(each.cost.waiter or "-"),
-                    str(each.log),
-                    str(each.log_without_data),
+                    f"`{row.name}`",
+                    str(row.cost.uncontended),
+                    str(row.cost.duplicate),
+                    str(row.cost.older),
+                    str(row.cost.waiter or "-"),
+                    str(row.log),
+                    str(row.log_without_data),
                 ]
-                for each in found
+                for row in rows
             ),
         ),
         "seconds": table(
             ["policy", "seconds of its longest execution"],
             (
-                [f"`{each.name}`", f"{longest_execution(definition(each.name, project)):g}"]
-                for each in found
+                [f"`{row.name}`", f"{longest_execution(definition(row.name, project)):g}"]
+                for row in rows
             ),
         ),
     }
@@ -208,7 +208,7 @@ def between_markers(text: str, kind: str, rendered: Mapping[str, str]) -> str:
         raise ValueError(f"there is no {kind} {', '.join(sorted(unknown))}")
     return re.sub(
         rf"(<!-- {kind}: (.+) -->\n)(?:.*\n)*?(<!-- end -->)",
-        lambda found: f"{found[1]}{rendered[found[2]]}{found[3]}",
+        lambda block: f"{block[1]}{rendered[block[2]]}{block[3]}",
         text,
     )
 
@@ -221,8 +221,8 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int | No
 
 
 def _policy(name: str, facts: dict[str, Any]) -> Policy:
-    texts = {each: " ".join(facts[each].split()) for each in ("promise", "use")}
-    cost = Costs(**{situation: Cost(**each) for situation, each in facts["cost"].items()})
+    texts = {field: " ".join(facts[field].split()) for field in ("promise", "use")}
+    cost = Costs(**{situation: Cost(**counts) for situation, counts in facts["cost"].items()})
     counted = {"cost": cost, "each_poll": Cost(**facts.get("each_poll", NOTHING))}
     more = {
         "log": Log(**facts["log"]),
