@@ -140,7 +140,7 @@ def _said(error: BaseException) -> str:
     """Say what an error is, and in which line of the handler's folder it was raised."""
     folder = Path(os.environ[FILE]).parent
     frames = traceback.extract_tb(error.__traceback__)
-    own = [each for each in frames if Path(each.filename).is_relative_to(folder)]
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
     place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
     return f"{type(error).__name__}: {error}{place}"
 

@@ -23,7 +23,7 @@ def create(name: str, parent: Path) -> list[Path]:
         raise Failure(f"{folder} exists already.")
     fence = os.path.relpath(PROJECT / FENCE, parent)
     folder.mkdir()
-    for file in sorted(each for each in EXAMPLE.iterdir() if each.is_file()):
+    for file in sorted(file for file in EXAMPLE.iterdir() if file.is_file()):
         text = file.read_text(encoding="utf-8")
         text = text.replace(FENCE, fence if fence.startswith(".") else f"./{fence}")
         (folder / file.name).write_text(text, encoding="utf-8")

@@ -46,7 +46,7 @@ class Sample(NamedTuple):
     new: bytes
 
 
-def made() -> list[Sample]:
+def made_samples() -> list[Sample]:
     """Make samples of several kinds, as nobody knows which one a handler takes."""
     [picture] = own_pairs(1)
     return [
@@ -56,13 +56,13 @@ def made() -> list[Sample]:
     ]
 
 
-def paired(given: Sequence[Sample]) -> list[Sample]:
+def paired(samples: Sequence[Sample]) -> list[Sample]:
     """Let each sample be overwritten by another one of its kind, if there is one."""
     kinds = defaultdict[str, list[Sample]](list)
-    for each in given:
-        kinds[Path(each.name).suffix].append(each)
-    alike = ((each, kinds[Path(each.name).suffix]) for each in given)
-    return [each._replace(new=others[others.index(each) - 1].old) for each, others in alike]
+    for sample in samples:
+        kinds[Path(sample.name).suffix].append(sample)
+    alike = ((sample, kinds[Path(sample.name).suffix]) for sample in samples)
+    return [sample._replace(new=others[others.index(sample) - 1].old) for sample, others in alike]
 
 
 def run(
@@ -78,8 +78,8 @@ def run(
     say("Starting a local AWS, and deploying a stack with the work ...")
     with local_aws.start(folder.with_name(f"{folder.name}-aws")) as local:
         trial = _begin(work, timeout, local, journal)
-        given = [Sample(file.name, file.read_bytes(), b"") for file in files]
-        yield from trial.findings(given or made(), say, is_made=not files)
+        samples = [Sample(file.name, file.read_bytes(), b"") for file in files]
+        yield from trial.findings(samples or made_samples(), say, is_made=not files)
         saved.write(folder / "console.html", saved.read(Answers(trial.aws, trial.machine)))
 
 
@@ -105,10 +105,10 @@ class Trial:
         states = local.client("stepfunctions")
         self.machine = LocalStateMachine(states, self.aws.stack.state_machine_arn)
 
-    def findings(self, given: Sequence[Sample], say: Say, *, is_made: bool) -> Iterator[Finding]:
+    def findings(self, samples: Sequence[Sample], say: Say, *, is_made: bool) -> Iterator[Finding]:
         """Do all of the trial that can be done with what the work accepts."""
         say("Uploading ...")
-        accepted, findings = self._accepted(given, is_made=is_made)
+        accepted, findings = self._accepted(samples, is_made=is_made)
         if accepted:
             say("Overwriting ...")
             findings.append(self._tried(self._overwrite, accepted))
@@ -130,14 +130,14 @@ class Trial:
             return Finding("broken", str(error))
 
     def _accepted(
-        self, given: Sequence[Sample], *, is_made: bool
+        self, samples: Sequence[Sample], *, is_made: bool
     ) -> tuple[list[Sample], list[Finding]]:
         """Upload each sample, of made ones until one is processed; a Failure if all are rejected.
 
         A finding says which event the work has not answered.
         """
         accepted, findings, rejected = list[Sample](), list[Finding](), ""
-        for sample in given:
+        for sample in samples:
             key = f"first/{sample.name}"
             self._put(key, sample.old)
             try:
@@ -170,7 +170,7 @@ class Trial:
         for key in keys:
             self._processed(key, events=2)
             *older, newest = self.machine.arrived(key)[key]
-            for event, wanted in (*((each, SUPERSEDED) for each in older), (newest, "Duplicate")):
+            for event, wanted in (*((event, SUPERSEDED) for event in older), (newest, "Duplicate")):
                 ended = self.machine.run(event, PATIENCE_SECONDS)
                 if ended.outcome != wanted:
                     return Finding("broken", f"{key}: a second delivery ended as {ended.ended_as}.")
@@ -214,7 +214,7 @@ class Trial:
 
             def has_stalled() -> bool:
                 late = self._of_event(event)
-                return invoked.ready() or any(each.stalled for each in late)
+                return invoked.ready() or any(invocation.stalled for invocation in late)
 
             try:
                 wait_until(has_stalled, PATIENCE_SECONDS, "an invocation that stalls")
@@ -256,23 +256,23 @@ class Trial:
         ended: list[Execution] = []
 
         def is_done() -> bool:
-            found = [each for each in self.machine.all(key) if each.key == key]
-            sequencers = sorted({each.sequencer or "" for each in found})
+            runs = [run for run in self.machine.all(key) if run.key == key]
+            sequencers = sorted({run.sequencer or "" for run in runs})
             if len(sequencers) < events:
                 return False
-            of_newest = [each for each in found if each.sequencer == sequencers[-1]]
-            retried = [each for each in of_newest if each.outcome == RETRYING]
+            of_newest = [run for run in runs if run.sequencer == sequencers[-1]]
+            retried = [run for run in of_newest if run.outcome == RETRYING]
             if len(retried) >= MOST_ATTEMPTS:
                 raise Unprocessed(f"{key}: {self._why_retried(retried[0])}")
-            ended[:] = [each for each in of_newest if each.outcome not in {None, RETRYING}]
-            return bool(ended) and all(each.status != "RUNNING" for each in found)
+            ended[:] = [run for run in of_newest if run.outcome not in {None, RETRYING}]
+            return bool(ended) and all(run.status != "RUNNING" for run in runs)
 
         wait_until(is_done, PATIENCE_SECONDS, f"the events of {key}")
-        return min(ended, key=lambda each: each.outcome == "Duplicate")
+        return min(ended, key=lambda run: run.outcome == "Duplicate")
 
     def _why_retried(self, retried: Execution) -> str:
         """Say why the last attempt at an event had no answer."""
-        faults = [self._fault(each) for each in self._of_event(retried.event)]
+        faults = [self._fault(invocation) for invocation in self._of_event(retried.event)]
         what, advice = faults[-1] if faults else ("No attempt has reached the handler.", "")
         return f"{MOST_ATTEMPTS} attempts failed. {what or retried.cause} {advice}".strip()
 
@@ -281,11 +281,11 @@ class Trial:
 
     def _rejection(self, ended: Execution) -> str:
         """Say why the work has rejected an event; "" if it has not."""
-        return next((each.rejection for each in self._of_event(ended.event)[::-1]), "")
+        return next((invocation.rejection for invocation in self._of_event(ended.event)[::-1]), "")
 
     def _of_event(self, event: Any) -> list[Invocation]:
         sequencer = event["detail"]["object"]["sequencer"]
-        return [each for each in self._invocations if each.sequencer == sequencer]
+        return [invocation for invocation in self._invocations if invocation.sequencer == sequencer]
 
     @property
     def _invocations(self) -> list[Invocation]:
@@ -297,7 +297,7 @@ class Trial:
     def _listed(self) -> dict[str, str]:
         """Give the ETag of each output."""
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._output)
-        return {each["Key"]: each["ETag"] for page in pages for each in page.get("Contents", [])}
+        return {item["Key"]: item["ETag"] for page in pages for item in page.get("Contents", [])}
 
     def _changed(self, before: dict[str, str]) -> str:
         """Name the outputs that have changed since they were listed."""
@@ -310,16 +310,16 @@ class Trial:
         if not any("source-etag" in head["Metadata"] for head in heads):
             return Finding("unknown", "No output has the fence's metadata, so none was audited.")
         audited = Audit(self.aws).run(grace=0)  # nothing runs any more
-        wrong = [each for each in audited.findings if each.verdict in WRONG - {Verdict.PARKED}]
+        wrong = [case for case in audited.findings if case.verdict in WRONG - {Verdict.PARKED}]
         if wrong:
-            keys = ", ".join(f"{each.subject.key} ({each.verdict.value})" for each in wrong)
+            keys = ", ".join(f"{case.subject.key} ({case.verdict.value})" for case in wrong)
             return Finding("broken", f"`inorder audit` finds wrong outputs: {keys}.")
         right = audited.counts[Verdict.RIGHT]
         return Finding("kept", f"All outputs are right, says `inorder audit`: {right}.")
 
     def _times(self) -> Finding:
         """Compare the times of the handler with its timeout."""
-        slowest = max(each.seconds or 0 for each in self._invocations if not each.stalled)
+        slowest = max(run.seconds or 0 for run in self._invocations if not run.stalled)
         return Finding(
             "kept",
             f"The slowest invocation took {slowest:.2f} s of its {self._timeout} s, which may be"

@@ -79,17 +79,17 @@ def journal(folder: Path) -> list[Invocation]:
     """Read the journal, the invocation that began first at the beginning."""
     alive = {file.stem: file.stat().st_mtime for file in folder.glob("*.alive")}
     written = (json.loads(file.read_text()) for file in folder.glob("*.json"))
-    invocations = (Invocation(**each, alive=alive.get(each["id"], 0)) for each in written)
-    return sorted(invocations, key=lambda each: each.began)
+    invocations = (Invocation(**entry, alive=alive.get(entry["id"], 0)) for entry in written)
+    return sorted(invocations, key=lambda invocation: invocation.began)
 
 
 def answers(invocations: Sequence[Invocation]) -> list[Finding]:
     """Judge all answers; each way to break the contract is named once, with its first key."""
-    answered = [each for each in invocations if each.answer]
+    answered = [invocation for invocation in invocations if invocation.answer]
     keys: dict[str, str] = {}
-    for each in answered:
-        if wrong := broken(each.answer, each.began):
-            keys.setdefault(wrong, each.key)
+    for invocation in answered:
+        if wrong := broken(invocation.answer, invocation.began):
+            keys.setdefault(wrong, invocation.key)
     if keys or not answered:
         return [Finding("broken", f"{key}: {wrong}") for wrong, key in keys.items()]
     return [
@@ -100,11 +100,11 @@ def answers(invocations: Sequence[Invocation]) -> list[Finding]:
 def faults(invocations: Sequence[Invocation], now: float, timeout: int) -> list[Finding]:
     """Tell which faults a retry has mended, as it does in a stack."""
     keys: dict[str, str] = {}
-    answered = {each.sequencer: each.began for each in invocations if each.answer}
-    for each in invocations:
-        what, _ = each.fault(now, timeout)
-        if what and each.began < answered.get(each.sequencer, 0):
-            keys.setdefault(what, each.key)
+    answered = {run.sequencer: run.began for run in invocations if run.answer}
+    for run in invocations:
+        what, _ = run.fault(now, timeout)
+        if what and run.began < answered.get(run.sequencer, 0):
+            keys.setdefault(what, run.key)
     return [Finding("kept", f"{key}: {what} A retry helped.") for what, key in keys.items()]
 
 

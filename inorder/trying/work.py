@@ -98,13 +98,13 @@ class Work:
 
 def named(text: str, packages: Path) -> Work:
     """Read ``app.py`` or ``folder/app.py:function``; a Failure if it names no Python file."""
-    found = HANDLER.fullmatch(text)
-    if not found:
+    handler = HANDLER.fullmatch(text)
+    if not handler:
         raise Failure(f"{text} is no handler, such as app.py or app.py:handler.")
-    file = Path(found["file"]).resolve()
+    file = Path(handler["file"]).resolve()
     if not file.is_file():
         raise Failure(f"There is no file {file}.")
-    return Work(file, found["function"] or "handler", packages)
+    return Work(file, handler["function"] or "handler", packages)
 
 
 def deploy_with_work(
