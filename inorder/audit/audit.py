@@ -57,7 +57,7 @@ class Report:
     @property
     def is_right(self) -> bool:
         """Whether nothing is wrong; what waits, or is skipped, is not wrong."""
-        return not any(each.verdict in WRONG for each in self.findings)
+        return not any(finding.verdict in WRONG for finding in self.findings)
 
 
 class Audit:
@@ -152,7 +152,7 @@ class Audit:
     ) -> Iterator[Subject]:
         """Count what is right or skipped, and give the rest."""
         stored = right.among(page)
-        unknown, found = list[Pair](), list[Pair]()
+        unknown, to_store = list[Pair](), list[Pair]()
         for pair in page:
             if pair.key.endswith("/") and pair.size == 0:
                 report.counts[Verdict.SKIPPED] += 1
@@ -166,10 +166,10 @@ class Audit:
             if output := outputs.get(pair):
                 report.counts[Verdict.RIGHT] += 1
                 if pair.stays(output, before):
-                    found.append(pair)
+                    to_store.append(pair)
             else:
                 yield pair.subject
-        right.add(found)
+        right.add(to_store)
 
     def _is_old(self, pair: Pair) -> bool:
         older_than, written = self.scope.older_than, pair.output_modified
@@ -218,18 +218,20 @@ class Audit:
         if self.scope.keeps == "each":  # a claim does not tell whether its event has failed
             unsure = UNSETTLED | {Verdict.WAITING}
         reasons = dict[tuple[str, Any], str]()
-        if any(each.verdict in unsure for each in findings):
+        if any(finding.verdict in unsure for finding in findings):
             with closing(parked.parked_events(self._aws)) as received:
                 for message in received:
                     reasons[_object_in(message.body.get("event"))] = message.reason
-        for each in findings:
-            if each.verdict not in unsure or each.reading is None:
-                yield each
+        for finding in findings:
+            if finding.verdict not in unsure or finding.reading is None:
+                yield finding
                 continue
-            source = each.reading.source
-            reason = reasons.get((each.subject.key, source.object_id if source else None))
-            found = self._reader.finding(each.subject, each.reading, parked=reason is not None)
-            yield replace(found, reason=reason or found.reason)
+            source = finding.reading.source
+            reason = reasons.get((finding.subject.key, source.object_id if source else None))
+            final = self._reader.finding(
+                finding.subject, finding.reading, parked=reason is not None
+            )
+            yield replace(final, reason=reason or final.reason)
 
     def refuse_in_a_pause(self) -> None:
         """Raise a Failure while events wait: a repair would do the work of each of them twice."""
@@ -258,8 +260,8 @@ class Audit:
         now, outcome = self._reader.find(finding.subject), "Not Started"
         for _ in range(ROUNDS):
             # The queue of parked events was read; a record may call one parked for longer.
-            found = self._reader.finding(finding.subject, now.reading, parked=False)
-            if now.reading is None or found.verdict not in wanted:
+            judged = self._reader.finding(finding.subject, now.reading, parked=False)
+            if now.reading is None or judged.verdict not in wanted:
                 break
             self._forget_unordered(now.reading.record)
             outcome = self._process(repair_event(self.scope, now.reading, datetime.now(UTC)))

@@ -153,9 +153,9 @@ class Reading:
         """
         told = {"FAILED": self.record, "PARKED": self.retries}
         return self._is_of_source() and any(
-            each.get("status") == status
-            and timedelta() < _time(each.get("expires_at")) - now < _PARKED
-            for status, each in told.items()
+            record.get("status") == status
+            and timedelta() < _time(record.get("expires_at")) - now < _PARKED
+            for status, record in told.items()
         )
 
     def has_no_output(self, outcomes: frozenset[str]) -> bool:
@@ -223,21 +223,21 @@ def judge(reading: Reading, scope: Scope, now: datetime, parked: bool | None = N
     """
     if reading.refusal:
         return Verdict.UNREADABLE
-    found = compare(reading.source, reading.output, scope)
+    verdict = compare(reading.source, reading.output, scope)
     if not reading.is_comparable:
         return Verdict.NOT_COMPARABLE
-    if found is Verdict.MISSING and reading.has_no_output(scope.without_output):
-        found = Verdict.RIGHT
-    if found not in REPAIRABLE:
-        return found
+    if verdict is Verdict.MISSING and reading.has_no_output(scope.without_output):
+        verdict = Verdict.RIGHT
+    if verdict not in REPAIRABLE:
+        return verdict
     if reading.is_in_progress(now, ACTS_WITHIN):
         return Verdict.WAITING
     is_parked = reading.is_parked(now) if parked is None else parked
-    if is_parked and found is not Verdict.OLD:
+    if is_parked and verdict is not Verdict.OLD:
         return Verdict.PARKED
-    may_wait = bool(scope.pause) and found is not Verdict.OLD
+    may_wait = bool(scope.pause) and verdict is not Verdict.OLD
     is_waiting = may_wait or reading.is_retried(now, ACTS_WITHIN)
-    return Verdict.WAITING if is_waiting else found
+    return Verdict.WAITING if is_waiting else verdict
 
 
 def reason_of(verdict: Verdict, reading: Reading, pause: str = "") -> str:

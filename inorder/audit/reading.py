@@ -40,7 +40,7 @@ RECORDS = 100  # that one request reads at most
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds until what DynamoDB left out is asked for again
 Answer = TypeVar("Answer")
 Item = Mapping[str, str]
-Each = Callable[..., Iterable[Any]]
+Apply = Callable[..., Iterable[Any]]
 
 
 def _now() -> datetime:
@@ -97,9 +97,9 @@ class Reader:
             listing = ("list_object_versions", "Versions")
         for page in self._listed(*listing, self.scope.bucket, begins):
             yield [
-                _listed(each, Subject(each["Key"], named_version(each.get("VersionId"))))
-                for each in page
-                if self.scope.covers(each["Key"], prefix)
+                _listed(entry, Subject(entry["Key"], named_version(entry.get("VersionId"))))
+                for entry in page
+                if self.scope.covers(entry["Key"], prefix)
             ]
 
     def outputs(self, prefix: str) -> Iterator[list[Listed]]:
@@ -107,10 +107,10 @@ class Reader:
         folder = max(prefix, self.scope.key_prefix, key=len).rpartition("/")
         listing = ("list_objects_v2", "Contents")
         for page in self._listed(*listing, self.scope.output_bucket, folder[0] + folder[1]):
-            subjects = [_subject(each["Key"], self.scope.keeps) for each in page]
+            subjects = [_subject(entry["Key"], self.scope.keeps) for entry in page]
             yield [
-                _listed(each, subject)
-                for each, subject in zip(page, subjects, strict=True)
+                _listed(entry, subject)
+                for entry, subject in zip(page, subjects, strict=True)
                 if subject and self.scope.covers(subject.key, prefix)
             ]
 
@@ -140,19 +140,19 @@ class Reader:
         [finding] = self.find_all([subject])
         return finding
 
-    def find_all(self, subjects: Sequence[Subject], each: Each = map) -> Iterator[Finding]:
-        """Read and judge subjects; `each` calls a function with each value, as map does."""
+    def find_all(self, subjects: Sequence[Subject], apply: Apply = map) -> Iterator[Finding]:
+        """Read and judge subjects; `apply` calls a function with each value, as map does."""
         for first in range(0, len(subjects), RECORDS):
-            begun = [*each(self._begin, subjects[first : first + RECORDS])]
-            records = self._items([self._record_id(one) for one in begun])
-            readings = [*each(self._end, begun, records)]
+            started = [*apply(self._begin, subjects[first : first + RECORDS])]
+            records = self._items([self._record_id(begun) for begun in started])
+            readings = [*apply(self._end, started, records)]
             retries = self._items([self._retry_id(reading) for reading in readings])
-            for one, reading, item in zip(begun, readings, retries, strict=True):
+            for begun, reading, item in zip(started, readings, retries, strict=True):
                 if isinstance(item, Refused):
-                    reading = Reading(one.subject, refusal=str(item))  # noqa: PLW2901
+                    reading = Reading(begun.subject, refusal=str(item))  # noqa: PLW2901
                 elif reading:
                     reading = replace(reading, retries=item)  # noqa: PLW2901
-                yield self.finding(one.subject, reading)
+                yield self.finding(begun.subject, reading)
 
     def finding(
         self, subject: Subject, reading: Reading | None, parked: bool | None = None
@@ -251,26 +251,26 @@ class Reader:
 
     def _items(self, ids: Sequence[str]) -> list[Item | Refused]:
         """Read records, as many as one request may ask for; nothing for an empty name."""
-        wanted = sorted({each for each in ids if each and self.scope.table})
-        found: dict[str, Item | Refused] = {}
+        wanted = sorted({record_id for record_id in ids if record_id and self.scope.table})
+        records: dict[str, Item | Refused] = {}
         try:
             for item in self._batch(wanted):
                 named = {name: str(*value.values()) for name, value in item.items()}
-                found[named["id"]] = named
+                records[named["id"]] = named
         except ClientError as error:
             if error.response["Error"]["Code"] != "ValidationException":
                 raise
             if len(wanted) > 1:  # one name is refused, and all with it
-                found = {each: self._items([each])[0] for each in wanted}
+                records = {record_id: self._items([record_id])[0] for record_id in wanted}
             else:
                 text = f"DynamoDB refuses to read its record ({error})."
-                found = {each: Refused(text) for each in wanted}
-        return [found.get(each, {}) for each in ids]
+                records = {record_id: Refused(text) for record_id in wanted}
+        return [records.get(record_id, {}) for record_id in ids]
 
     def _batch(self, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
         """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html."""
         table, pause = self.scope.table, FIRST_PAUSE
-        keys = [{"id": {"S": each}} for each in ids]
+        keys = [{"id": {"S": record_id}} for record_id in ids]
         while keys:
             asked = {table: {"Keys": keys, "ConsistentRead": True}}
             answer = self._dynamodb.batch_get_item(RequestItems=asked)

@@ -46,15 +46,15 @@ def known_sequencer(reading: Reading) -> str:
     written_in = [reading.record]
     if not _version(reading) and "source-version-id" not in reading.output.metadata:
         written_in.append(reading.output.metadata)
-    known = [each.get("sequencer", "") for each in written_in]
-    return max(filter(is_sequencer, known), key=cmp_to_key(compare_sequencers), default="")
+    sequencers = [fields.get("sequencer", "") for fields in written_in]
+    return max(filter(is_sequencer, sequencers), key=cmp_to_key(compare_sequencers), default="")
 
 
-def next_sequencer(known: str, milliseconds: int, etag: str) -> str:
+def next_sequencer(highest: str, milliseconds: int, etag: str) -> str:
     """Make the sequencer of a repair: of the highest known one, the time since 1970, the ETag."""
-    base, last = known.ljust(DIGITS, "0"), 0
-    if repaired_at(known):
-        base, last = known[:DIGITS], int(known[DIGITS:-HASH_DIGITS], 16)
+    base, last = highest.ljust(DIGITS, "0"), 0
+    if repaired_at(highest):
+        base, last = highest[:DIGITS], int(highest[DIGITS:-HASH_DIGITS], 16)
     hashed = sha256(etag.encode()).hexdigest()[:HASH_DIGITS].upper()
     return f"{base}{max(milliseconds, last + 1):0{TIME_DIGITS}X}{hashed}"
 
@@ -64,9 +64,9 @@ def repaired_at(sequencer: str | None) -> datetime | None:
 
     A forged event or output may have any text, also one of this length.
     """
-    found = _REPAIR.fullmatch(sequencer or "")
+    repair = _REPAIR.fullmatch(sequencer or "")
     try:
-        return datetime.fromtimestamp(int(found[1], 16) / 1000, UTC) if found else None
+        return datetime.fromtimestamp(int(repair[1], 16) / 1000, UTC) if repair else None
     except (OSError, OverflowError, ValueError):  # as far away as no clock shows
         return None
 
