@@ -5,8 +5,8 @@ from datetime import datetime
 from inorder.model.execution import Execution
 from inorder.model.outcomes import DONE
 from inorder.model.policies import recording
-from inorder.story.known import Known, as_dict, reason_of, time_of
 from inorder.story.parts import Cause, ToldExecution, named, sentence
+from inorder.story.view import View, as_dict, reason_of, time_of
 from inorder.wording import clock, span
 from inorder_fence.stuck import SINCE
 
@@ -21,15 +21,15 @@ NO_END = (
 )
 
 
-def tell_execution(known: Known, execution: Execution) -> ToldExecution:
+def tell_execution(view: View, execution: Execution) -> ToldExecution:
     """Tell how an execution ended, or what it does, and why."""
-    outcome = known.outcome(execution)
-    cause, why = _explain(known, execution, outcome)
+    outcome = view.outcome(execution)
+    cause, why = _explain(view, execution, outcome)
     what = {True: " (deleted)", False: " (created)", None: ""}[execution.is_deletion]
     how = f" (attempt {execution.attempt})" if execution.attempt > 1 else ""
     if execution.is_started_by_holder:
         how += " (started as the lock was released)"
-    if known.is_of_another_policy(execution):
+    if view.is_of_another_policy(execution):
         how += f" (under {execution.policy})"
     waited = f" It waited {span(execution.waited)}." if execution.waited else ""
     event = _event(execution.sequencer, execution.version_id)
@@ -41,12 +41,12 @@ def tell_execution(known: Known, execution: Execution) -> ToldExecution:
     return ToldExecution(*identity, outcome, cause, text)
 
 
-def _explain(known: Known, execution: Execution, outcome: str) -> Explained:
+def _explain(view: View, execution: Execution, outcome: str) -> Explained:
     last = execution.path[-1] if execution.path else "a state that is not known"
     explain = {"Retrying": _retried, "Waiting": _waits, "Superseded": _dropped}
     explain["Duplicate"] = _dropped
     if outcome in explain:
-        return explain[outcome](known, execution)
+        return explain[outcome](view, execution)
     texts = {
         "Processed": _processed(execution),
         "Working": f"It is in {last}.",
@@ -68,7 +68,7 @@ def _processed(execution: Execution) -> str:
     return f"The output was {'removed' if execution.is_deletion else 'written'}{took}."
 
 
-def _dropped(known: Known, execution: Execution) -> Explained:
+def _dropped(view: View, execution: Execution) -> Explained:
     """Say which event its last state read in the record, and who had recorded or done that."""
     read = as_dict(as_dict(execution.output).get("read"))
     sequencer = as_dict(read.get("sequencer")).get("S")
@@ -78,10 +78,10 @@ def _dropped(known: Known, execution: Execution) -> Explained:
             None,
             BY_FUNCTION if is_answer else "Nothing that was read says which event did that.",
         )
-    is_newer, end = execution.outcome == "Superseded", execution.stopped or known.facts.now
+    is_newer, end = execution.outcome == "Superseded", execution.stopped or view.facts.now
     others = (
         (at, other.arn)
-        for other in known.executions
+        for other in view.executions
         if (other.sequencer, other.version_id) == (sequencer, execution.version_id)
         and other.arn != execution.arn
         and (at := _recorded_at(other) if is_newer else _done_at(other))
@@ -97,8 +97,8 @@ def _dropped(known: Known, execution: Execution) -> Explained:
 
 def _recorded_at(execution: Execution) -> datetime | None:
     """Tell when an execution had written its event to the table; None if that was not read."""
-    written = (each for each in execution.steps if each.state in recording() and not each.error)
-    return next((each.exited for each in written if each.exited), None)
+    written = (step for step in execution.steps if step.state in recording() and not step.error)
+    return next((step.exited for step in written if step.exited), None)
 
 
 def _done_at(execution: Execution) -> datetime | None:
@@ -107,28 +107,28 @@ def _done_at(execution: Execution) -> datetime | None:
     return execution.stopped if execution.outcome in DONE and "sequencer" not in read else None
 
 
-def _waits(known: Known, execution: Execution) -> Explained:
-    for arn, record in known.locks.items():
+def _waits(view: View, execution: Execution) -> Explained:
+    for arn, record in view.locks.items():
         if record["id"] == execution.record_id:
-            holder, since = known.by_arn.get(arn), time_of(record.get(SINCE))
+            holder, since = view.by_arn.get(arn), time_of(record.get(SINCE))
             sequencer = holder.sequencer if holder else None
             cause = Cause(sequencer, execution.version_id, arn, since)
             return cause, f"Execution {id_of(arn)} has had the lock since {clock(since)}."
     return None, "It waits for the lock."
 
 
-def _retried(known: Known, execution: Execution) -> Explained:
+def _retried(view: View, execution: Execution) -> Explained:
     reason = sentence(reason_of(execution))
     identity = execution.sequencer, execution.version_id
-    for other in known.executions:
+    for other in view.executions:
         if (other.sequencer, other.version_id) == identity and other.attempt > execution.attempt:
             text = f"{reason} Execution {other.id} tried again at {clock(other.started)}."
             return Cause(*identity, other.arn, other.started), text
-    for each in known.queued:
-        if each.queue == "retrying" and each.sequencer == execution.sequencer:
+    for queued in view.queued:
+        if queued.queue == "retrying" and queued.sequencer == execution.sequencer:
             return Cause(
-                *identity, at=each.next
-            ), f"{reason} It will be retried at {clock(each.next)}."
+                *identity, at=queued.next
+            ), f"{reason} It will be retried at {clock(queued.next)}."
     return None, f"{reason} It was handed to the retry queue; nothing says when it will be retried."
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from inorder.audit.comparing import Scope, Verdict, compare
 from inorder.model.outcomes import DONE, FINISHED
-from inorder.story.known import Known
 from inorder.story.parts import Event, Judgement, Story, is_newer, named
+from inorder.story.view import View
 from inorder.wording import clock, counted, span
 from inorder_fence import ObjectEvent, named_version
 from inorder_fence.fenced_output import OutputState
@@ -19,10 +19,10 @@ RUNS = {"Working": "is being processed", "Waiting": "waits for the lock"}
 ELSEWHERE = "a function of your own (WorkFunctionArn) writes the output, and nothing says where"
 
 
-def judge(known: Known, story: Story) -> Judgement:
+def judge(view: View, story: Story) -> Judgement:
     """Decide whether the outputs are right, by what the policy keeps, and name what helps."""
-    facts = known.facts
-    judged = _Judging(known, story).judge()
+    facts = view.facts
+    judged = _Judging(view, story).judge()
     if not (story.events or story.deliveries or facts.outputs):
         if facts.source is None and facts.has("object"):
             near = f" Keys like it: {', '.join(facts.near)}." if facts.near else ""
@@ -36,16 +36,16 @@ def judge(known: Known, story: Story) -> Judgement:
 
 
 class _Judging:
-    def __init__(self, known: Known, story: Story) -> None:
-        self._known, self._facts, self._story = known, known.facts, story
+    def __init__(self, view: View, story: Story) -> None:
+        self._view, self._facts, self._story = view, view.facts, story
         self._output = story.outputs[0] if story.outputs else None
         self._said = self._shown()  # what the judgement says first
-        self._audit = f"inorder audit --prefix {shlex.quote(known.facts.key)}"
+        self._audit = f"inorder audit --prefix {shlex.quote(view.facts.key)}"
         self._foreign = ""  # what a repair needs beside, to replace what others have written
         # Without one of these, something may still act on the object that was not read.
-        self._is_complete = not {*(known.facts.unread or {})} - {"object", "output"}
-        is_named = any(each.sequencer for each in story.outputs)
-        self._is_elsewhere = known.facts.is_own_function and not is_named
+        self._is_complete = not {*(view.facts.unread or {})} - {"object", "output"}
+        is_named = any(output.sequencer for output in story.outputs)
+        self._is_elsewhere = view.facts.is_own_function and not is_named
 
     def judge(self) -> Judgement:
         if self._facts.source and self._facts.source.is_folder and not self._output:
@@ -59,10 +59,10 @@ class _Judging:
         source, facts = self._facts.source, self._facts
         if not facts.has("object"):
             return self._judged("unknown", "Whether that is right is not known.")
-        made = ObjectEvent(facts.bucket, "", "", source.etag, source.version_id) if source else None
+        live = ObjectEvent(facts.bucket, "", "", source.etag, source.version_id) if source else None
         output = OutputState("-", self._output.metadata) if self._output else OutputState()
         scope = Scope(facts.bucket, "", "", facts.keeps, facts.handles_deletions)
-        compared = compare(made, output, scope)
+        compared = compare(live, output, scope)
         if source is None and self._output:
             self._said += " The object was deleted."
         if compared is Verdict.RIGHT:
@@ -70,7 +70,7 @@ class _Judging:
             if source is None:
                 deleted = "the stack handles no deletions, so the output stays"
                 why = deleted if self._output else "there is no object"
-            elif made and not output.shows(made):
+            elif live and not output.shows(live):
                 why = "the policy keeps the output that was made first"
             return self._judged("right", f"That is right: {why}.")
         if compared is Verdict.FOREIGN and not self._is_elsewhere:
@@ -81,12 +81,12 @@ class _Judging:
 
     def _judge_each(self) -> Judgement:
         """Compare the outputs with the events that should have one."""
-        shown = {(each.version_id, each.sequencer) for each in self._story.outputs}
+        shown = {(output.version_id, output.sequencer) for output in self._story.outputs}
         lacking = [
-            each
-            for each in self._story.events
-            if (named_version(each.version_id), each.sequencer) not in shown
-            and self._should_have_output(each)
+            event
+            for event in self._story.events
+            if (named_version(event.version_id), event.sequencer) not in shown
+            and self._should_have_output(event)
         ]
         number = len(self._story.outputs)
         self._said = f"There {'is' if number == 1 else 'are'} {counted(number, 'output')}."
@@ -114,9 +114,9 @@ class _Judging:
     def _because(self, event: Event) -> Judgement:
         """Judge by the event that should have made the output, and has not."""
         name = named(event.sequencer)
-        for each in self._story.deliveries:
-            if self._is_of(event, each) and each.outcome in RUNS:
-                return self._judged("pending", f"Not yet: {name} {RUNS[each.outcome]}.")
+        for told in self._story.deliveries:
+            if self._is_of(event, told) and told.outcome in RUNS:
+                return self._judged("pending", f"Not yet: {name} {RUNS[told.outcome]}.")
         for pending in self._story.pending:
             if pending.sequencer == event.sequencer and pending.kind != "overtaken":
                 if pending.kind == "parked":
@@ -126,7 +126,7 @@ class _Judging:
 
     def _ended(self, event: Event) -> Judgement:
         """Judge by how the last execution of an event ended, as nothing else has the event."""
-        ended = [each for each in self._known.executions if self._is_of(event, each)]
+        ended = [execution for execution in self._view.executions if self._is_of(event, execution)]
         name = named(event.sequencer)
         if not ended:
             return self._wrong(f"Nothing that was read will still act on {name}.", event)
@@ -138,7 +138,7 @@ class _Judging:
             gone = ", and the queue no longer has it" if self._facts.has("parked events") else ""
             helps = f"Replace the object, or `{self._audit} --repair` tries it again."
             return self._judged("parked", f"{text}{gone}. {helps}")
-        if self._known.is_of_another_policy(last):
+        if self._view.is_of_another_policy(last):
             return self._wrong(f"{text} under {last.policy}, before the policy was changed.", event)
         is_own = last.status == "SUCCEEDED" and outcome not in FINISHED
         if is_own or (self._is_elsewhere and outcome in FINISHED):
@@ -163,7 +163,7 @@ class _Judging:
 
     def _should_have_output(self, event: Event) -> bool:
         outcomes = self._outcomes(event)
-        acts = any(each.sequencer == event.sequencer for each in self._story.pending)
+        acts = any(pending.sequencer == event.sequencer for pending in self._story.pending)
         if event.is_deletion or "Superseded" in outcomes or not (outcomes or acts):
             return False  # a record alone does not say whether it was superseded
         return not any(self._removes(other, event) for other in self._story.events)
@@ -177,7 +177,7 @@ class _Judging:
         return is_newer(other.sequencer, event.sequencer)
 
     def _outcomes(self, event: Event) -> set[str]:
-        return {each.outcome for each in self._story.deliveries if self._is_of(event, each)}
+        return {told.outcome for told in self._story.deliveries if self._is_of(event, told)}
 
     @staticmethod
     def _is_of(event: Event, execution: Any) -> bool:

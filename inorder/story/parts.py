@@ -164,10 +164,10 @@ class Story:
         """Tell the story, oldest first."""
         none = ["No execution of an event of this object was read."]
         return [
-            *([each.text for each in self.deliveries] or none),
-            *(each.text for each in self.pending if each.text not in self.verdict.text),
+            *([told.text for told in self.deliveries] or none),
+            *(pending.text for pending in self.pending if pending.text not in self.verdict.text),
             self.verdict.text,
-            *(f"Not known: {each}" for each in self.unknown),
+            *(f"Not known: {reason}" for reason in self.unknown),
         ]
 
 
@@ -179,9 +179,9 @@ def order(sequencer: str | None) -> Any:
     return _order(sequencer or "")
 
 
-def is_newer(one: str | None, other: str | None) -> bool:
+def is_newer(sequencer: str | None, other: str | None) -> bool:
     """Tell whether an event is newer than another one of the same key, by their sequencers."""
-    return compare_sequencers(one or "", other or "") > 0
+    return compare_sequencers(sequencer or "", other or "") > 0
 
 
 def named(sequencer: str | None) -> str:

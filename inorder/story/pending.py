@@ -5,8 +5,8 @@ from typing import Any
 
 from inorder.model.execution import LIFE
 from inorder.story.executions import id_of
-from inorder.story.known import Known, parsed, time_of
 from inorder.story.parts import Pending, Queued, named, sentence
+from inorder.story.view import View, parsed, time_of
 from inorder.wording import clock, counted, span
 from inorder_fence.records import s3_object
 from inorder_fence.stuck import COUNT, DEAD_AFTER, LOCK, SINCE
@@ -14,43 +14,43 @@ from inorder_fence.stuck import COUNT, DEAD_AFTER, LOCK, SINCE
 BY_SWEEP = "The next sweep, of one each minute, {}; `inorder stuck --redrive` does so at once."
 
 
-def tell_pending(known: Known) -> Iterator[Pending]:
+def tell_pending(view: View) -> Iterator[Pending]:
     """Tell what the records of the object say, and then what the queues have."""
-    for record in known.facts.records:
-        yield from _recorded(known, record)
-    yield from (_queued(each) for each in known.queued)
+    for record in view.facts.records:
+        yield from _recorded(view, record)
+    yield from (_queued(queued) for queued in view.queued)
 
 
-def _recorded(known: Known, record: Mapping[str, Any]) -> Iterator[Pending]:
+def _recorded(view: View, record: Mapping[str, Any]) -> Iterator[Pending]:
     since = time_of(record.get(SINCE))
     described = s3_object(parsed(record.get("event")))
     sequencer = described.get("sequencer") or record.get("sequencer")
     if LOCK in record:
-        yield _lock(known, record)
-        holder = known.by_arn.get(str(record.get("execution")))
+        yield _lock(view, record)
+        holder = view.by_arn.get(str(record.get("execution")))
         if not (holder and holder.sequencer):
             text = f"Event {sequencer} is the newest that is recorded, and it is not finished."
             yield Pending("waiting", sequencer, text)
         elif holder.sequencer != sequencer:
             text = f"Event {sequencer} is the newest that is recorded, and waits for the lock."
             yield Pending("waiting", sequencer, text)
-    elif since and sequencer not in {each.sequencer for each in known.queued}:
+    elif since and sequencer not in {queued.sequencer for queued in view.queued}:
         free = f"Event {sequencer} is recorded and not finished, and no execution has the lock."
         if COUNT in record:
             handed = f"handed it to the retry queue {_times(int(record[COUNT]))}, last at"
             yield Pending("stuck", sequencer, f"{free} A sweep has {handed} {clock(since)}.")
-        elif known.facts.now - since > DEAD_AFTER:
+        elif view.facts.now - since > DEAD_AFTER:
             yield Pending("stuck", sequencer, f"{free} {BY_SWEEP.format('retries it')}")
         else:
             sweep = f"If none takes it, a sweep retries it at {clock(since + DEAD_AFTER)}."
             yield Pending("waiting", sequencer, f"{free} {sweep}")
 
 
-def _lock(known: Known, record: Mapping[str, Any]) -> Pending:
+def _lock(view: View, record: Mapping[str, Any]) -> Pending:
     """Say who has a lock, whether the holder can still run, and who waits for it."""
     arn, since = str(record.get("execution", "")), time_of(record.get(SINCE))
-    age = known.facts.now - since if since else None
-    holder = known.by_arn.get(arn)
+    age = view.facts.now - since if since else None
+    holder = view.by_arn.get(arn)
     held = f"has held the lock for {span(age.total_seconds())}," if age else "holds the lock,"
     event = named(holder.sequencer) if holder else "an event that is not known"
     text = f"Execution {id_of(arn)} {held} since {clock(since)}, for {event}."
@@ -61,9 +61,9 @@ def _lock(known: Known, record: Mapping[str, Any]) -> Pending:
             frees = BY_SWEEP.format("frees the lock")
         text += f" It {ended or 'can no longer run'}. {frees}"
     waiting = [
-        each.id
-        for each in known.executions
-        if each.record_id == record["id"] and known.outcome(each) == "Waiting"
+        execution.id
+        for execution in view.executions
+        if execution.record_id == record["id"] and view.outcome(execution) == "Waiting"
     ]
     if waiting:
         verb = "waits" if len(waiting) == 1 else "wait"
@@ -71,14 +71,14 @@ def _lock(known: Known, record: Mapping[str, Any]) -> Pending:
     return Pending("lock", holder.sequencer if holder else None, text)
 
 
-def _queued(each: Queued) -> Pending:
+def _queued(item: Queued) -> Pending:
     """Say why an event is in a queue, and what becomes of it."""
-    event, since = f"Event {each.sequencer or '(unknown)'}", clock(each.since)
-    if each.queue == "parked":
-        text = f"{event} has been parked since {since}: {sentence(each.reason)} {each.remedy}"
-        return Pending("overtaken" if each.is_overtaken else "parked", each.sequencer, text)
-    text = f"{event} has failed {_times(each.attempts)} since {since}: {sentence(each.reason)}"
-    return Pending("retrying", each.sequencer, f"{text} It will be retried at {clock(each.next)}.")
+    event, since = f"Event {item.sequencer or '(unknown)'}", clock(item.since)
+    if item.queue == "parked":
+        text = f"{event} has been parked since {since}: {sentence(item.reason)} {item.remedy}"
+        return Pending("overtaken" if item.is_overtaken else "parked", item.sequencer, text)
+    text = f"{event} has failed {_times(item.attempts)} since {since}: {sentence(item.reason)}"
+    return Pending("retrying", item.sequencer, f"{text} It will be retried at {clock(item.next)}.")
 
 
 def _times(number: int) -> str:

@@ -6,44 +6,44 @@ from typing import Any
 
 from inorder.story.executions import tell_execution
 from inorder.story.judging import judge
-from inorder.story.known import Known, parsed, time_of
 from inorder.story.parts import Event, Facts, Judgement, Story, order
 from inorder.story.pending import tell_pending
+from inorder.story.view import View, parsed, time_of
 from inorder.wording import clock, counted
 from inorder_fence.records import s3_object
 
 
 def tell(facts: Facts) -> Story:
     """Tell the story of an object."""
-    known = Known(facts)
+    view = View(facts)
     story = Story(
-        *(facts.bucket, facts.key, facts.policy, _events(known)),
-        tuple(tell_execution(known, each) for each in known.executions),
-        tuple(tell_pending(known)),
+        *(facts.bucket, facts.key, facts.policy, _events(view)),
+        tuple(tell_execution(view, execution) for execution in view.executions),
+        tuple(tell_pending(view)),
         facts.outputs,
         Judgement("unknown", ""),
-        tuple(_unknown(known)),
+        tuple(_unknown(view)),
     )
-    return replace(story, verdict=judge(known, story))
+    return replace(story, verdict=judge(view, story))
 
 
-def _events(known: Known) -> tuple[Event, ...]:
+def _events(view: View) -> tuple[Event, ...]:
     """List the events of which records, queues and executions tell, oldest first."""
     events: dict[tuple[str | None, str], Event] = {}
     # The event itself may be missing in a source; then another source may have it.
-    for each in sorted(_sources(known), key=lambda each: each.is_deletion is None):
-        is_told = each.is_deletion is None and each.sequencer in {name for _, name in events}
-        if each.sequencer and known.is_wanted(each.version_id) and not is_told:
-            events.setdefault((each.version_id, each.sequencer), each)
+    for event in sorted(_sources(view), key=lambda event: event.is_deletion is None):
+        is_told = event.is_deletion is None and event.sequencer in {name for _, name in events}
+        if event.sequencer and view.is_wanted(event.version_id) and not is_told:
+            events.setdefault((event.version_id, event.sequencer), event)
     return tuple(sorted(events.values(), key=_by_age))
 
 
-def _sources(known: Known) -> Iterator[Event]:
-    for run in known.executions:
+def _sources(view: View) -> Iterator[Event]:
+    for run in view.executions:
         yield _event(run.event, run.sequencer, run.version_id, run.seen)
-    for each in known.queued:
-        yield _event(each.event, each.sequencer, each.version_id, None)
-    for record in known.facts.records:
+    for queued in view.queued:
+        yield _event(queued.event, queued.sequencer, queued.version_id, None)
+    for record in view.facts.records:
         yield _event(parsed(record.get("event")), record.get("sequencer"), None, None)
 
 
@@ -64,14 +64,14 @@ def _by_age(event: Event) -> tuple[float, Any]:
     return at, order(event.sequencer)
 
 
-def _unknown(known: Known) -> Iterator[str]:
-    yield from dict.fromkeys((known.facts.unread or {}).values())
-    if lost := [each.id for each in known.executions if each.missing]:
+def _unknown(view: View) -> Iterator[str]:
+    yield from dict.fromkeys((view.facts.unread or {}).values())
+    if lost := [execution.id for execution in view.executions if execution.missing]:
         yield (
             f"The log lacks entries of {counted(len(lost), 'execution')}"
             f" ({', '.join(lost[:3])}), so states may be missing there."
         )
-    if any(each.truncated for each in known.executions):
+    if any(execution.truncated for execution in view.executions):
         yield "The log has cut off some data, which is longer than 248 KB."
-    if known.facts.since and known.facts.has("executions"):
-        yield f"Executions that started before {clock(known.facts.since)} were not read."
+    if view.facts.since and view.facts.has("executions"):
+        yield f"Executions that started before {clock(view.facts.since)} were not read."

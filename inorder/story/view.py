@@ -10,19 +10,19 @@ from inorder.story.parts import Facts
 from inorder_fence.stuck import LOCK
 
 
-class Known:
+class View:
     """The facts about one object, limited to the version that was asked for, if any."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.executions = sorted(
-            (each for each in facts.executions if self.is_wanted(each.version_id)),
-            key=lambda each: (each.seen or facts.now, each.arn),
+            (execution for execution in facts.executions if self.is_wanted(execution.version_id)),
+            key=lambda execution: (execution.seen or facts.now, execution.arn),
         )
-        self.by_arn = {each.arn: each for each in self.executions}
-        locked = (each for each in facts.records if LOCK in each and "execution" in each)
+        self.by_arn = {execution.arn: execution for execution in self.executions}
+        locked = (record for record in facts.records if LOCK in record and "execution" in record)
         self.locks = {str(record["execution"]): record for record in locked}
-        self.queued = [each for each in facts.queued if self.is_wanted(each.version_id)]
+        self.queued = [queued for queued in facts.queued if self.is_wanted(queued.version_id)]
 
     def is_wanted(self, version_id: str | None) -> bool:
         """Tell whether a version is one that was asked for."""
