@@ -31,12 +31,12 @@ def main(workloads: tuple[str, ...], contenders: tuple[str, ...], runs: int, ful
     """Let each contender process each workload, one after the other, and print what it took."""
     # Each run begins with another contender.
     turns = [
-        (workload, each, run)
+        (workload, contender, run)
         for workload in workloads
         for run in range(runs)
         for first in [run % len(contenders)]
-        for each in contenders[first:] + contenders[:first]
-        if not (full and results.has(workload, each, run))
+        for contender in contenders[first:] + contenders[:first]
+        if not (full and results.has(workload, contender, run))
     ]
     if not turns:
         say("nothing is left to measure")
@@ -44,11 +44,11 @@ def main(workloads: tuple[str, ...], contenders: tuple[str, ...], runs: int, ful
     # Like an interrupt: the local AWS and its functions end too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     wrong = []
-    with laboratory(FOLDER, contenders) as made:
-        made.warm("first", BOUND)
+    with laboratory(FOLDER, contenders) as lab:
+        lab.warm("first", BOUND)
         say(f"deployed, and {BOUND} workers are warm; turns to take: {len(turns)}")
         for workload, contender, run in turns:
-            measured = take(made, workload, contender, run, 1 if full else QUICK_SIZE)
+            measured = take(lab, workload, contender, run, 1 if full else QUICK_SIZE)
             if full:
                 results.add(workload, contender, run, measured)
                 page.write()
@@ -58,21 +58,21 @@ def main(workloads: tuple[str, ...], contenders: tuple[str, ...], runs: int, ful
         sys.exit(f"Outputs are stale or missing: {', '.join(wrong)}")
 
 
-def take(made: Laboratory, name: str, contender: str, run: int, size: float) -> Measures:
+def take(lab: Laboratory, name: str, contender: str, run: int, size: float) -> Measures:
     """Let a contender process a workload, and print what was measured."""
     workload = WORKLOADS[name]
     uploads = workload.uploads(size)
     mark = f"{name}-{run}-{contender}"
-    found = measures(take_turn(made, contender, mark, uploads, workload.bound))
+    measured = measures(take_turn(lab, contender, mark, uploads, workload.bound))
     shown = (
-        f"{heading} {form.format(found[measure])}"
+        f"{heading} {form.format(measured[measure])}"
         for measure, heading, form in (*page.SHOWN, *page.OF_PRODUCT)
-        if measure in found
+        if measure in measured
     )
     say(f"{name} {contender}: {', '.join(shown)}")
     if any(upload.dies for upload in uploads):
-        made.warm(mark, BOUND)
-    return found
+        lab.warm(mark, BOUND)
+    return measured
 
 
 def say(text: str) -> None:

@@ -61,7 +61,8 @@ def simulate(burst: Burst, policy: str = "latest-wins") -> Cloud:
 def express_seconds(cloud: Cloud) -> float:
     """Add up what Express bills: the executions' durations, each rounded up."""
     steps = (
-        math.ceil(1000 * ((each.ended or 0) - each.started) / STEP_MS) for each in cloud.executions
+        math.ceil(1000 * ((execution.ended or 0) - execution.started) / STEP_MS)
+        for execution in cloud.executions
     )
     return sum(steps) * STEP_MS / 1000
 

@@ -103,9 +103,9 @@ class StateMachineTransport(Transport):
             stateMachineArn=self._stack.state_machine_arn
         )
         bytes_of_one = 1000 * policy(POLICY).log.uncontended
-        for each in (each for page in pages for each in page["executions"]):
-            if each["startDate"] >= self._began:
-                milliseconds = (each["stopDate"] - each["startDate"]).total_seconds() * 1000
+        for run in (run for page in pages for run in page["executions"]):
+            if run["startDate"] >= self._began:
+                milliseconds = (run["stopDate"] - run["startDate"]).total_seconds() * 1000
                 self._used["express_requests"] += 1
                 self._used["express_gb_seconds"] += express_gb_seconds(milliseconds)
                 self._used["execution_log"] += bytes_of_one
@@ -138,7 +138,7 @@ class FunctionTransport(Transport):
 
     def is_quiet(self) -> bool:
         """Tell whether all events are done, or have been given up."""
-        return all(each.done() for each in self._events)
+        return all(future.done() for future in self._events)
 
     def invoke(self, event: dict[str, Any]) -> Literal["done", "failed", "refused"]:
         """Invoke the function once."""
@@ -218,9 +218,9 @@ class QueueTransport(Transport):
         """End all threads."""
         self._ended.set()
         self._pollers.shutdown()
-        for each in (self._router, self._function):
-            if each:
-                each.close()
+        for transport in (self._router, self._function):
+            if transport:
+                transport.close()
 
     def _poll(self) -> None:
         while not self._ended.is_set():
@@ -256,6 +256,6 @@ def transport(contender: str, laboratory: Laboratory, concurrency: int) -> Trans
 
 
 def _messages(sqs: Any, queue: str) -> int:
-    names = [f"ApproximateNumberOfMessages{each}" for each in ("", "NotVisible", "Delayed")]
+    names = [f"ApproximateNumberOfMessages{state}" for state in ("", "NotVisible", "Delayed")]
     answer = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=names)["Attributes"]
     return sum(int(answer[name]) for name in names)

@@ -132,6 +132,6 @@ def laboratory(folder: Path, contenders: Collection[str]) -> Iterator[Laboratory
     folder.mkdir(parents=True)
     settings = {"BENCH_FOLDER": str(folder), "LAMBDA_WARM_TTL_SECONDS": "36000"}
     with local_aws.start(folder / "local-aws", settings=settings, server="bench.server") as local:
-        made = Laboratory(local, folder)
-        made.deploy(contenders)
-        yield made
+        lab = Laboratory(local, folder)
+        lab.deploy(contenders)
+        yield lab

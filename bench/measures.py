@@ -47,15 +47,15 @@ class Turn:
 def measures(turn: Turn) -> dict[str, float]:
     """Compute all measures of a turn."""
     states = Counter(turn.outputs.values())
-    delays = {key: each for key in turn.newest if (each := delay(turn, key)) is not None}
-    ends = [turn.newest[key].at + each - turn.began for key, each in delays.items()]
+    delays = {key: seconds for key in turn.newest if (seconds := delay(turn, key)) is not None}
+    ends = [turn.newest[key].at + seconds - turn.began for key, seconds in delays.items()]
     return {
         "keys": len(turn.newest),
         "events": turn.events,
         "stale": states["stale"],
         "missing": states["missing"],
         "invocations": len(turn.invocations),
-        "function_seconds": sum(each.seconds for each in turn.invocations),
+        "function_seconds": sum(invocation.seconds for invocation in turn.invocations),
         "reads": turn.used["reads"],
         "writes": turn.used["writes"],
         "express_gb_seconds": turn.used["express_gb_seconds"],
@@ -77,8 +77,8 @@ def dollars(turn: Turn, without: str = "") -> float:
             "events": turn.events,
             "lambda_requests": len(turn.invocations),
             "lambda_gb_seconds": sum(
-                each.memory / 1024 * math.ceil(1000 * each.seconds) / 1000
-                for each in turn.invocations
+                invocation.memory / 1024 * math.ceil(1000 * invocation.seconds) / 1000
+                for invocation in turn.invocations
             ),
         }
     )
@@ -93,9 +93,9 @@ def delay(turn: Turn, key: str) -> float | None:
     """
     newest = turn.newest[key]
     written = (
-        each.written
-        for each in turn.processings
-        if each.key == key and each.written and each.etag == newest.etag
+        processing.written
+        for processing in turn.processings
+        if processing.key == key and processing.written and processing.etag == newest.etag
     )
     first = min(written, default=None)
     return None if first is None else first - newest.at

@@ -38,23 +38,24 @@ OF_PRODUCT = [
 def page(text: str) -> str:
     """Put what was measured, and how, between the markers in the text of the page."""
     rows = results.read()
-    found = {
-        name: {each: results.medians(rows, name, each) for each in NAMES} for name in WORKLOADS
+    medians = {
+        name: {contender: results.medians(rows, name, contender) for contender in NAMES}
+        for name in WORKLOADS
     }
     machines = sorted({row["machine"] for row in rows})
     rendered = {
         "machine": setup(machines),
         "contenders": table(
-            ["contender", "design"], [[f"`{each}`", design(each)] for each in NAMES]
+            ["contender", "design"], [[f"`{contender}`", design(contender)] for contender in NAMES]
         ),
         "workloads": table(
             ["workload", "uploads", "events", "on", *(heading for _, heading, _ in OF_PRODUCT)],
-            [about(name, found[name]) for name in found],
+            [about(name, medians[name]) for name in medians],
             left=4,
         ),
         "measures": table(
             ["workload", "measure", *(f"`{name}`" for name in NAMES)],
-            [row for name in found for row in compared(name, found[name])],
+            [row for name in medians for row in compared(name, medians[name])],
             left=2,
         ),
     }
@@ -104,13 +105,13 @@ def compared(name: str, by_contender: dict[str, Measures]) -> Iterator[list[str]
     for measure, heading, form in SHOWN:
         is_said = any(measures.get(measure) for measures in by_contender.values())
         if is_said and (measure != "makespan" or name in AT_ONCE):
-            cells = [cell(by_contender, each, measure, form) for each in NAMES]
+            cells = [cell(by_contender, contender, measure, form) for contender in NAMES]
             yield [f"`{name}`", heading, *cells]
 
 
 def cell(by_contender: dict[str, Measures], contender: str, name: str, form: str) -> str:
     """Print a measure of a contender, and its ratio to the base if there is one, and not 1."""
-    measured, base = (by_contender[each].get(name) for each in (contender, BASE))
+    measured, base = (by_contender[column].get(name) for column in (contender, BASE))
     if measured is None:
         return "-"
     ratio = f"{measured / base:.2g}" if base else "1"
@@ -126,10 +127,10 @@ def write() -> None:
 if __name__ == "__main__":
     write()
     left = [
-        f"{name} of {each}"
+        f"{name} of {contender}"
         for name in WORKLOADS
-        for each in NAMES
-        if not results.has(name, each, 0)
+        for contender in NAMES
+        if not results.has(name, contender, 0)
     ]
     if "--release" in sys.argv and left:
         sys.exit(f"Not measured with the present code: {', '.join(left)}: make bench-full")

@@ -65,10 +65,10 @@ def add(workload: str, contender: str, run: int, measures: Measures) -> None:
         "machine": machine(),
     } | {name: round(number, DIGITS) for name, number in measures.items()}
     kept = [
-        each
-        for each in read()
-        if (each["workload"], each["contender"]) != (workload, contender)
-        or (each["run"] != run and not is_old(each))
+        earlier
+        for earlier in read()
+        if (earlier["workload"], earlier["contender"]) != (workload, contender)
+        or (earlier["run"] != run and not is_old(earlier))
     ]
     lines = ",\n".join(map(json.dumps, [*kept, row]))
     FILE.write_text(f"[\n{lines}\n]\n")
@@ -87,9 +87,9 @@ def medians(rows: Iterable[Measures], workload: str, contender: str) -> Measures
     """Give the median of each measure over the runs, and their number; nothing if there is none."""
     of = [row for row in rows if (row["workload"], row["contender"]) == (workload, contender)]
     names = [name for row in of[:1] for name in row if isinstance(row[name], int | float)]
-    found: Measures = {name: median(row[name] for row in of if name in row) for name in names}
+    middle: Measures = {name: median(row[name] for row in of if name in row) for name in names}
     return (
-        found | {"runs": len(of), "on": of[-1]["on"], "is_old": any(map(is_old, of))} if of else {}
+        middle | {"runs": len(of), "on": of[-1]["on"], "is_old": any(map(is_old, of))} if of else {}
     )
 
 

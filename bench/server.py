@@ -87,14 +87,14 @@ def make(call: Call) -> Any:
     elif call.service == "sqs":
         count("sqs_requests", call.operation, REQUESTS_OF_MESSAGE)
     try:
-        made = call.make()
+        answer = call.make()
     except Exception as error:
         if call.service == "lambda":  # the log of an execution without faults is a fact
             count("execution_log", call.operation, bytes_of_failure(call, error))
         raise
     if f"{SINCE} = :" in call.parameters.get("UpdateExpression", ""):
         count("index_writes", call.operation, INDEX_WRITES)
-    return made
+    return answer
 
 
 def bytes_of_failure(call: Call, error: Exception) -> int:
