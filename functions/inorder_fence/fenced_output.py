@@ -525,7 +525,7 @@ class Fence:
             The event, as if it had created what is there. None if there is no source.
         """
         try:
-            found = self.s3.head_object(Bucket=event.bucket, Key=event.key, **version)
+            head = self.s3.head_object(Bucket=event.bucket, Key=event.key, **version)
         except ClientError as error:
             if _is_missing(error):
                 return None
@@ -534,8 +534,8 @@ class Fence:
             raise
         return replace(
             event,
-            etag=found["ETag"].strip('"'),
-            version_id=found.get("VersionId", NULL_VERSION if event.version_id else None),
+            etag=head["ETag"].strip('"'),
+            version_id=head.get("VersionId", NULL_VERSION if event.version_id else None),
             is_deletion=False,
         )
 
@@ -632,8 +632,8 @@ class Fence:
             Bucket=self.output_bucket, Prefix=prefix, Delimiter="/"
         )
         for page in pages:
-            for found in page.get("Contents", []):
-                yield found["Key"]
+            for entry in page.get("Contents", []):
+                yield entry["Key"]
 
 
 # By the name that the state machine sends.

@@ -115,7 +115,7 @@ def rejected_message(record: Json, error: str, cause: str) -> str:
 def as_json(value: Any) -> str:
     """Write JSON that SQS takes, and that is as short as the JSON of States.JsonToString."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return _REFUSED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _REFUSED.sub(lambda refused: f"\\u{ord(refused[0]):04x}", text)
 
 
 def needs_escapes(value: Any) -> bool:
