@@ -90,14 +90,14 @@ def forward(record: SQSRecord | KinesisStreamRecord) -> str:
 
 def _execute(content: Content) -> str:
     now = int(time.time())
-    given = {
+    fields = {
         "id": content.id,
         "now": str(now),
         "dead_before": str(now - DEAD_SECONDS),
         "expires_at": str(now + REMEMBERED_SECONDS),
     }
     # The event keeps its spelling: a number that is parsed and written again may be another one.
-    text = f'{json.dumps(given)[:-1]}, "event": {content.event}}}'
+    text = f'{json.dumps(fields)[:-1]}, "event": {content.event}}}'
     ended = states.start_sync_execution(stateMachineArn=STATE_MACHINE_ARN, input=text)
     if ended["status"] != "SUCCEEDED":
         raise NotForwarded(f"{ended.get('error')}: {ended.get('cause')}")
