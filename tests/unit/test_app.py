@@ -71,7 +71,7 @@ def test_rejection_is_answered_logged_and_counted(
     assert metric[error] == [1.0]
 
 
-def test_the_attempts_of_a_call_of_s3_fit_into_the_functions_timeout(aws: InProcess) -> None:
+def test_the_attempts_of_a_call_fit_into_the_functions_timeout(aws: InProcess) -> None:
     timeout = template()["Resources"]["InvertImageFunction"]["Properties"]["Timeout"]
     settings = aws.app.s3.meta.config
     assert settings.retries["mode"] == "standard"

@@ -111,7 +111,7 @@ def test_an_output_is_compared_with_its_source(
     assert found == ("waiting" if is_repairable else expected)
 
 
-def test_an_output_without_a_source_is_right_if_deletions_are_not_handled() -> None:
+def test_without_deletions_an_output_without_a_source_is_right() -> None:
     assert verdict_of(Reading(X, output=made()), handles_deletions=False) == "right"
 
 
@@ -135,14 +135,14 @@ HELD = {"status": "IN_PROGRESS", "lock_token": "t"}
         ({}, {"status": "RETRYING", "at": "9" * 99}, "missing"),
     ],
 )
-def test_what_is_wrong_is_waiting_only_while_something_will_act_on_it(
+def test_a_key_is_waiting_only_while_something_will_act(
     record: dict[str, str], retries: dict[str, str], expected: str
 ) -> None:
     reading = Reading(X, record, NOTHING, SOURCE, retries=retries)
     assert verdict_of(reading) == expected
 
 
-def test_an_entry_of_the_index_is_waited_for_until_sweeps_and_retries_had_their_time() -> None:
+def test_an_audit_waits_for_the_times_of_sweeps_and_retries() -> None:
     """An execution, the longest delay of a retry, and three sweeps."""
     retried = timedelta(seconds=EXPRESS_SECONDS + LONGEST_SECONDS)
     assert ACTS_WITHIN == retried + timedelta(minutes=3) > DEAD_AFTER + timedelta(minutes=3)
@@ -190,7 +190,7 @@ def test_no_output_is_right_after_an_outcome_without_one(
         (DELETED | {"expires_at": in_days(1)}, {}, "missing"),
     ],
 )
-def test_what_is_wrong_is_parked_only_while_sqs_has_its_event(
+def test_a_key_is_parked_only_while_sqs_has_its_event(
     record: dict[str, str], retries: dict[str, str], expected: str
 ) -> None:
     reading = Reading(X, record, NOTHING, SOURCE, retries=retries)
@@ -206,7 +206,7 @@ FORGED = ("Z" * len(REPAIR), "F" * len(REPAIR))  # of no time, and of one after 
 
 
 @pytest.mark.parametrize("known", ["", "0A", SEQUENCER, SEQUENCER * 2, REPAIR, *FORGED])
-def test_a_repair_is_newer_than_what_is_known_and_older_than_what_comes(known: str) -> None:
+def test_a_repairs_sequencer_lies_between_known_and_later_ones(known: str) -> None:
     repairs = [next_sequencer(known, time, etag) for time, etag in ((1, "e"), (1, "f"), (2, ""))]
     later = known[:-1] + chr(ord(known[-1]) + 1) if known else "00"
     for repair in repairs:
@@ -248,7 +248,7 @@ def test_the_highest_sequencer_that_compares_is_the_known_one(
         (None, Subject("x.png", "v1"), "Object Deleted", {"version-id": "v1"}),
     ],
 )
-def test_the_event_of_a_repair_says_what_is_there_and_when_it_was_made(
+def test_a_repairs_event_describes_the_object_and_holds_its_time(
     source: ObjectEvent | None, subject: Subject, kind: str, described: dict[str, str]
 ) -> None:
     now = datetime(2026, 11, 25, 1, 2, 3, 4000, UTC)
@@ -316,7 +316,7 @@ def found_by(reader: Reader, prefix: str = "") -> dict[Subject, Verdict]:
     return found
 
 
-def test_only_keys_that_the_stack_processes_and_the_prefix_names_are_read(s3: Any) -> None:
+def test_an_audit_reads_only_the_stacks_keys_of_the_prefix(s3: Any) -> None:
     for key in ("a/1.png", "a/2.txt", "a/b/out-3.png", "b/4.png", "a/bc.png"):
         s3.put_object(Bucket="input", Key=key, Body=key)
         write(s3, "{}/out-gone-{}".format(*key.rsplit("/", 1)), "e")
@@ -329,7 +329,7 @@ def test_only_keys_that_the_stack_processes_and_the_prefix_names_are_read(s3: An
     }
 
 
-def test_in_a_versioned_bucket_the_output_is_of_the_current_version(s3: Any) -> None:
+def test_in_versioned_buckets_the_current_version_has_the_output(s3: Any) -> None:
     s3.put_bucket_versioning(Bucket="input", VersioningConfiguration={"Status": "Enabled"})
     etag, versions = "", list[str]()
     for _ in range(2):
@@ -342,7 +342,7 @@ def test_in_a_versioned_bucket_the_output_is_of_the_current_version(s3: Any) -> 
     assert found_by(reader(s3, "newest")) == {Subject("x.png"): Verdict.ORPHANED}
 
 
-def test_each_version_has_an_output_and_what_has_no_version_does_not_compare(s3: Any) -> None:
+def test_an_audit_of_versions_skips_what_has_no_version(s3: Any) -> None:
     s3.put_object(Bucket="input", Key="x.png", Body=b"before versions")
     write(s3, f"out-x.png/{SEQUENCER}", "e")
     s3.put_bucket_versioning(Bucket="input", VersioningConfiguration={"Status": "Enabled"})
@@ -466,7 +466,7 @@ ALL: tuple[str, ...] = ()  # parts of the URL: every call is refused
         ("dynamodb", 400, "ProvisionedThroughputExceededException", ALL, "Provisioned"),
     ],
 )
-def test_one_object_that_is_refused_ends_no_audit_and_what_concerns_all_does(
+def test_only_a_refusal_that_concerns_all_objects_ends_an_audit(
     stack: Stack, refuse: Refuse, service: str, status: int, code: str, parts: Any, ends: str
 ) -> None:
     stack.put("bad.png")
@@ -490,7 +490,7 @@ def test_a_folder_of_s3s_console_is_counted_and_skipped(stack: Stack) -> None:
     assert stack.verdicts() == dict.fromkeys(("bytes/", "empty"), "missing")
 
 
-def test_the_record_of_a_version_tells_that_its_event_is_parked(stack: Stack) -> None:
+def test_the_record_of_a_version_shows_its_parked_event(stack: Stack) -> None:
     stack.s3.put_bucket_versioning(Bucket="input", VersioningConfiguration={"Status": "Enabled"})
     version = stack.s3.put_object(Bucket="input", Key="x.png", Body=b"x")["VersionId"]
     read = Reader(stack.s3, lists(), stack.dynamodb, replace(SCOPE, table="keys", keeps="each"))
@@ -550,7 +550,7 @@ def test_a_forged_sequencer_keeps_no_other_key_from_its_repair(stack: Stack) -> 
     ]
 
 
-def test_a_repair_leaves_a_record_that_is_locked_or_has_changed(stack: Stack) -> None:
+def test_a_repair_leaves_locked_and_changed_records(stack: Stack) -> None:
     stack.put("0.png", "1.png")
     for name, more in (("0", {"lock_token": {"S": "theirs"}}), ("1", {})):
         record = {"id": {"S": f"input/{name}.png"}, "sequencer": {"S": "test"}, **more}
@@ -571,7 +571,7 @@ def test_a_repair_leaves_a_record_that_is_locked_or_has_changed(stack: Stack) ->
     assert len(stack.dynamodb.scan(TableName="keys")["Items"]) == 2
 
 
-def test_an_event_that_dies_again_and_again_is_waiting_then_parked_then_lost() -> None:
+def test_an_event_whose_executions_die_is_waiting_parked_then_lost() -> None:
     """Each execution dies at its work, until the event is parked; then SQS deletes that."""
     cloud = Cloud(Settings(dies=lambda _, state: state == "Invert Image"))
     cloud.upload("x.png")
@@ -643,7 +643,7 @@ def remembering(stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 ALL_OUTPUTS = {"out-0", "out-1", "out-2"}
 
 
-def test_an_output_that_was_right_is_asked_about_again_only_if_something_has_changed(
+def test_a_right_output_is_read_again_only_after_a_change(
     remembering: Remembering,
 ) -> None:
     assert remembering.asked({"right": 3}) == ALL_OUTPUTS
@@ -659,7 +659,7 @@ def test_an_output_that_was_right_is_asked_about_again_only_if_something_has_cha
     assert remembering.asked({"missing": 1, "orphaned": 1, "stale": 1}) == ALL_OUTPUTS
 
 
-def test_what_may_change_within_the_second_of_its_listing_is_asked_about_again(
+def test_objects_changed_in_the_second_of_listing_are_read_again(
     remembering: Remembering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()
@@ -668,7 +668,7 @@ def test_what_may_change_within_the_second_of_its_listing_is_asked_about_again(
 
 
 @pytest.mark.parametrize("damage", ["lost", "text", "flipped", "cut", "a folder", "of other work"])
-def test_a_list_that_is_damaged_costs_requests_and_changes_no_verdict(
+def test_a_damaged_list_costs_requests_and_changes_no_verdict(
     remembering: Remembering, damage: str
 ) -> None:
     assert remembering.asked({"right": 3}) == ALL_OUTPUTS
@@ -709,7 +709,7 @@ def test_a_list_of_objects_that_have_gone_begins_anew(remembering: Remembering) 
 # Old outputs, waiting, and records in batches
 
 
-def test_right_outputs_that_were_written_before_are_made_again_if_an_age_is_given(
+def test_older_than_repairs_right_outputs_written_before_that_time(
     remembering: Remembering,
 ) -> None:
     remembering.asked({"right": 3})
@@ -732,7 +732,7 @@ def test_right_outputs_that_were_written_before_are_made_again_if_an_age_is_give
         Audit(remembering.stack.aws, older_than=now)
 
 
-def test_waiting_ends_when_all_is_right_or_something_cannot_become_so(
+def test_waiting_ends_when_each_key_is_right_or_lost(
     stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stack.put("slow", "lost")
@@ -753,7 +753,7 @@ def test_waiting_ends_when_all_is_right_or_something_cannot_become_so(
     assert waits == [["lost", "slow"]] * 2 + [["slow"]] * 2
 
 
-def test_records_that_dynamodb_leaves_out_of_a_batch_are_asked_for_again(
+def test_records_that_dynamodb_leaves_unprocessed_are_read_again(
     stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = [f"{n:03}" for n in range(150)]
@@ -778,7 +778,7 @@ def test_records_that_dynamodb_leaves_out_of_a_batch_are_asked_for_again(
 
 
 @pytest.mark.parametrize("keeps", ["newest", "each", "first"])
-def test_any_object_in_the_output_bucket_is_read_without_an_error(s3: Any, keeps: Keeps) -> None:
+def test_any_object_in_the_output_bucket_can_be_read(s3: Any, keeps: Keeps) -> None:
     for key in ("out-", "a/out-", "out-/x", "out-x/", "/out-", "out-x", "x", "out-\N{SNOWMAN}/v"):
         s3.put_object(Bucket="output", Key=key, Body=b"x")
     assert all(each.key for each in found_by(reader(s3, keeps)))

@@ -35,7 +35,7 @@ def test_the_pages_have_what_was_measured_and_computed() -> None:
     assert scale.written(text) == text
 
 
-def test_what_older_code_did_is_marked_and_comments_make_no_code_older(
+def test_results_of_older_code_are_marked_unless_only_comments_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asl, code = tmp_path / "x.asl.json", tmp_path / "x.py"
@@ -129,7 +129,7 @@ def test_an_execution_vanishes_only_if_the_workload_says_so(
     assert target.deliver.call_count == 1
 
 
-def test_an_output_is_written_when_the_condition_of_its_fence_holds(
+def test_an_output_counts_as_written_when_its_condition_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorder, "FOLDER", str(tmp_path))
@@ -168,7 +168,7 @@ def test_refused_events_pause_and_failed_ones_come_twice(monkeypatch: pytest.Mon
     assert client.invoke.call_count == 6
 
 
-def test_the_delay_is_that_of_the_first_output_with_the_newest_content() -> None:
+def test_the_delay_ends_at_the_first_output_of_newest_content() -> None:
     done = [
         Processing("k", "newest"),
         Processing("k", "newest", written=14),
@@ -197,7 +197,7 @@ def test_no_contender_leaves_a_stale_output_but_the_uncoordinated_one() -> None:
     assert results.wrong("uncoordinated", stale | {"missing": 1})
 
 
-def test_the_bill_of_a_contender_has_the_writes_and_reads_that_were_measured() -> None:
+def test_a_contenders_bill_has_the_measured_writes_and_reads() -> None:
     rows = results.read()
     for each in contenders():
         if found := results.medians(rows, "uncontended", each.name):

@@ -235,7 +235,7 @@ def test_a_file_that_is_no_state_machine_is_found(tmp_path: Path, text: str, fin
     assert check_file(tmp_path) == ["json: cannot be read: Is a directory"]
 
 
-def test_a_standard_file_may_wait_for_a_year_and_for_others(tmp_path: Path) -> None:
+def test_a_standard_file_may_wait_a_year_and_for_executions(tmp_path: Path) -> None:
     rows = [
         *("Wait For Lock/Seconds", "31536000", "Read Key Record/TimeoutSeconds", "-"),
         *("Start Newest Event/Resource", "~Execution~Execution.sync:2"),
@@ -261,14 +261,14 @@ def test_an_example_has_no_findings(file: Path) -> None:
 
 
 @pytest.mark.parametrize(("policy", "event", "answer"), DATA)
-def test_the_largest_event_and_answer_are_those_of_which_no_state_has_too_much(
+def test_every_state_has_room_for_the_largest_event_and_answer(
     policy: str, event: int, answer: int
 ) -> None:
     definition = policies.definition(policy)
     assert (largest_event(definition), largest_answer(definition)) == (event, answer)
 
 
-def test_the_cause_of_a_parked_event_has_room_for_the_largest_answer_and_not_for_more() -> None:
+def test_the_largest_answer_just_fits_a_parked_events_cause() -> None:
     definition = policies.definition("latest-wins")
     answer = {"outcome": "Rejected", "error": "E", "cause": "", "expires_at": "1"}
     answer["cause"] = "x" * (largest_answer(definition) - len(json.dumps(answer)))
@@ -285,7 +285,7 @@ def machine(**states: Any) -> dict[str, Any]:
     return {"StartAt": next(iter(states)), "States": states}
 
 
-def test_an_event_and_an_answer_count_as_often_as_they_are_in_the_data() -> None:
+def test_each_copy_of_an_event_or_answer_counts() -> None:
     end = {"Type": "Pass", "Result": {}, "End": True}
     invoke = {
         "Type": "Task",
@@ -307,7 +307,7 @@ def test_an_event_and_an_answer_count_as_often_as_they_are_in_the_data() -> None
     assert largest_answer(twice) == MOST_BYTES
 
 
-def test_a_wait_of_a_counted_number_of_seconds_takes_that_long() -> None:
+def test_a_wait_for_counted_seconds_takes_that_long() -> None:
     count = {"Type": "Pass", "Parameters": {"n.$": "States.MathAdd($.n, 1)"}, "Next": "Wait"}
     definition = machine(
         Begin={"Type": "Pass", "Result": {"n": 0}, "Next": "Count"},
@@ -322,7 +322,7 @@ def test_a_wait_of_a_counted_number_of_seconds_takes_that_long() -> None:
     assert longest_execution(definition) == 1 + 2 + 3 + 4
 
 
-def test_what_a_state_does_is_read_from_its_expressions_substituted_or_not() -> None:
+def test_a_states_roles_are_read_with_and_without_substitutions() -> None:
     text = FILE.read_text(encoding="utf-8")
     substituted = "x".join(re.split(r"\$\{\w+\}", text))
     assert substituted != text

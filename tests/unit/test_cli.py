@@ -98,7 +98,7 @@ def test_a_command_that_asks_for_what_cannot_be_is_refused(command: str, said: s
         ("AWS_ENDPOINT_URL", "http://127.0.0.1:1", "The local AWS has stopped: run `make up`"),
     ],
 )
-def test_a_wrong_setting_of_aws_is_named_with_the_next_step(
+def test_an_error_names_the_wrong_setting_and_the_next_step(
     monkeypatch: pytest.MonkeyPatch, setting: str, value: str | None, step: str
 ) -> None:
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
@@ -117,7 +117,7 @@ def test_a_checkout_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPa
     assert said.startswith("Error: [Errno 30] Read-only file system: 'out/local-aws'. The commands")
 
 
-def test_a_deployment_names_account_and_region_and_refuses_a_local_aws(
+def test_a_deployment_names_its_account_and_refuses_a_local_aws(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with mock_aws():
@@ -130,7 +130,7 @@ def test_a_deployment_names_account_and_region_and_refuses_a_local_aws(
 
 
 @pytest.mark.parametrize("command", ["up", "down"])
-def test_one_command_at_a_time_starts_or_stops_the_local_aws(
+def test_commands_start_and_stop_the_local_aws_one_by_one(
     command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recall = Mock(return_value=None)
@@ -156,7 +156,7 @@ def test_one_command_at_a_time_starts_or_stops_the_local_aws(
         (["--policy", "latest-wins"], {"Policy": "latest-wins"}, ["work /a/app.py"]),
     ],
 )
-def test_up_says_what_a_stack_keeps_and_how_to_leave_it(
+def test_up_says_what_it_keeps_and_how_to_leave_it(
     options: list[str],
     parameters: dict[str, str],
     kept: list[str],
@@ -181,7 +181,7 @@ def test_up_says_what_a_stack_keeps_and_how_to_leave_it(
     assert said.stderr.splitlines()[-1].endswith("put FILE")
 
 
-def test_the_list_of_commands_cuts_no_line_and_says_which_need_a_checkout() -> None:
+def test_help_cuts_no_line_and_lists_commands_of_a_checkout() -> None:
     text = CliRunner().invoke(main, ["-h"], env={"COLUMNS": "80"}).output
     [*_, of_a_stack, of_a_checkout] = text.split("\n\n")
     title, *lines = of_a_checkout.splitlines()
@@ -270,7 +270,7 @@ def helps(*arguments: str) -> list[str]:
 
 
 @pytest.mark.parametrize("command", [name for names in MODULES.values() for name in names])
-def test_outside_of_a_checkout_a_command_says_what_it_does_and_then_what_it_needs(
+def test_outside_a_checkout_commands_say_their_work_and_their_needs(
     command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inside = helps(command)

@@ -39,7 +39,7 @@ def client(aws: InProcess, here: LocalConnection) -> TestClient:
 READ = ["stack", "definition", "executions", "execution?arn=x", "story?key=x"]
 
 
-def test_nothing_is_read_without_the_token_but_a_page_that_has_no_data(client: TestClient) -> None:
+def test_without_the_token_only_a_page_without_data_is_read(client: TestClient) -> None:
     del client.headers["X-Inorder-Token"]
     other_tokens: list[Any] = [{}, *({"X-Inorder-Token": each} for each in OTHERS)]
     for headers in other_tokens:
@@ -86,7 +86,7 @@ def test_bad_questions_and_aws_errors_are_named(here: LocalConnection, client: T
 # What is saved
 
 
-def test_no_text_in_the_data_ends_the_element_of_a_saved_page(
+def test_no_text_ends_the_data_element_of_a_saved_page(
     aws: InProcess, here: LocalConnection, tmp_path: Path
 ) -> None:
     key = "</script><!--<script>\u2028.png"

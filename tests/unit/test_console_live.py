@@ -57,7 +57,7 @@ def ids(found: Any) -> list[str]:
     return [each["id"] for each in found["executions"]]
 
 
-def test_the_newest_execution_is_first_and_stays_if_the_engine_forgets_it() -> None:
+def test_executions_stay_newest_first_when_the_engine_forgets_them() -> None:
     machine = Machine(execution(1), execution(3, "SUCCEEDED"), execution(2, "SUCCEEDED"))
     of = LiveList(machine)
     assert ids(answer(of)) == ["3", "2", "1"]

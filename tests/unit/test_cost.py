@@ -30,7 +30,7 @@ def dollars(bill: Bill) -> dict[str, float]:
     return {line.name: line.dollars for line in bill.lines}
 
 
-def test_a_month_of_a_million_uncontended_events_is_the_one_computed_by_hand() -> None:
+def test_a_million_uncontended_events_cost_what_was_computed_by_hand() -> None:
     work = Workload(1_000_000, process_ms=300, memory=1024, log_level="ALL", object_kb=100)
     assert dollars(cost.bill_of(LATEST, work)) == pytest.approx(
         {
@@ -64,7 +64,7 @@ def differences(one: Bill, other: Bill) -> dict[str, float]:
     return {name: difference for name, difference in found.items() if difference}
 
 
-def test_a_month_of_the_contenders_is_the_one_computed_by_hand() -> None:
+def test_the_contenders_cost_what_was_computed_by_hand() -> None:
     work, stored = Workload(1_000_000, memory=1024), 0.15 * 14 / 30 * 0.03
     bills = {each.name: cost.bill_of_contender(each, work) for each in cost.contenders()}
     fence, fenced = 20_000 * 0.0000133334, bills["fenced-function"]
@@ -106,7 +106,7 @@ def test_aws_bills_in_steps_and_tiers() -> None:
     assert stored == pytest.approx(51_200 * 0.023 + 8_800 * 0.022)
 
 
-def test_what_is_switched_off_or_not_there_is_not_on_the_bill() -> None:
+def test_the_bill_lacks_logs_and_tables_that_are_not_used() -> None:
     for each in policies():
         lines = dollars(cost.bill_of(each, Workload(log_level="OFF")))
         assert "CloudWatch: log of executions" not in lines, each.name
@@ -181,7 +181,7 @@ BUCKET = "b" * 32  # as long as the bill assumes
         for each in [("latest-wins", 67, 1), ("latest-wins", 68, 2)]
     ],
 )
-def test_a_write_costs_what_the_bill_and_the_page_of_policies_say(
+def test_a_write_costs_what_the_bill_and_the_page_say(
     aws: InProcess, policy: str, length: int, units: int
 ) -> None:
     key = f"{'k' * (length - 4)}.png"  # a recipe processes pictures only
@@ -208,7 +208,7 @@ def test_a_write_costs_what_the_bill_and_the_page_of_policies_say(
 # What the documents say
 
 
-def test_the_lines_in_the_document_are_among_those_that_its_command_prints() -> None:
+def test_the_documents_lines_are_among_those_its_command_prints() -> None:
     text = (PROJECT / "docs" / "cost.md").read_text()
     [(command, shown)] = re.findall(
         r"```sh\n\.venv/bin/inorder (cost .*)\n```\n\n(?:[^`\n].*\n)+\n```\n((?:.*\n)+?)```\n", text

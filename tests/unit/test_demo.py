@@ -18,7 +18,7 @@ PICTURE = picture((0, 128, 128))
 JPEG, PNG, GIF, WEBP = own_pairs(4)
 
 
-def test_an_output_is_known_by_its_colours_whatever_the_fence_has_added() -> None:
+def test_colours_identify_an_output_whatever_the_fence_adds() -> None:
     for pair in (JPEG, PNG, GIF, WEBP):
         assert shows(stamp_image(_inverse(pair.new), b"stamp"), pair.new)
         assert not shows(_inverse(pair.new), pair.old)

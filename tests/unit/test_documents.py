@@ -74,7 +74,7 @@ def anchors(document: Path) -> set[str]:
 
 
 @EACH_DOCUMENT
-def test_every_link_leads_to_a_file_and_every_anchor_to_a_heading(document: Path) -> None:
+def test_links_lead_to_files_and_anchors_to_headings(document: Path) -> None:
     broken = []
     assert anchors(document)
     for link in links(document):
@@ -141,7 +141,7 @@ def test_a_query_names_the_states_of_the_state_machines() -> None:
     assert [names for names in named if "Processed" in names and not names >= ends] == []
 
 
-def test_the_runbook_has_each_alarm_and_what_all_of_them_cost() -> None:
+def test_the_runbook_lists_all_alarms_and_their_cost() -> None:
     text = section("Alarms")
     alarms = [*of_type(template()["Resources"], "CloudWatch::Alarm")]
     assert re.findall(r"^\| `(\w+Alarm)` \|", text, re.MULTILINE) == alarms

@@ -110,7 +110,7 @@ def test_an_event_again_writes_the_same_row(rows: Rows) -> None:
     assert rows.row() == before
 
 
-def test_a_late_write_leaves_a_tombstone_and_a_new_object_replaces_it(rows: Rows) -> None:
+def test_only_a_newer_object_replaces_a_tombstone(rows: Rows) -> None:
     late = ObjectEvent.from_event(rows.upload(b"old\n", "0A"))
     assert rows.answer(events.delete(rows.s3, "a/x", sequencer="0B"))["outcome"] == "Processed"
     tombstone = rows.row()
@@ -129,7 +129,7 @@ def test_an_event_after_the_tombstone_has_expired_makes_no_row(rows: Rows) -> No
     assert rows.row() == {}
 
 
-def test_what_no_attempt_can_make_is_rejected_and_alone_it_fails(
+def test_objects_no_retry_helps_are_rejected_and_alone_they_fail(
     rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_text = rows.upload(b"\xff", "0A")

@@ -86,7 +86,7 @@ def test_of_a_long_sequencer_the_first_digits_order_the_event() -> None:
     assert rejection(created(sequencer=digits + "Z")) == "InvalidEvent"
 
 
-def test_an_empty_version_is_none_in_the_event_and_at_the_output() -> None:
+def test_an_empty_version_means_none_in_events_and_outputs() -> None:
     newer = output("0C", source_bucket="input", source_version_id="")
     assert outcome(created(version_id=""), newer) == "Superseded"
 
@@ -99,7 +99,7 @@ def test_the_output_of_another_bucket_is_neither_replaced_nor_deleted(event: Any
     assert rejection(event, OF_ANOTHER_BUCKET) == "OutputOfAnotherBucket"
 
 
-def test_the_output_of_another_bucket_has_the_name_of_an_own_one() -> None:
+def test_an_output_of_another_bucket_under_our_name_is_rejected() -> None:
     other = output("0A", key=OWN, source_bucket="other")
     assert rejection(created(), other, fence="each") == "OutputOfAnotherBucket"
 
@@ -109,7 +109,7 @@ def test_an_output_bucket_that_is_the_input_bucket_is_refused(fence: str) -> Non
     assert rejection(created(bucket="output"), fence=fence) == "InvalidSource"
 
 
-def test_an_output_with_a_sequencer_that_s3_cannot_have_written_is_replaced() -> None:
+def test_an_output_with_an_impossible_sequencer_is_replaced() -> None:
     calls = output("ZZ", source_etag="b"), read(), write(etag="1"), source()
     assert outcome(created(), *calls) == "Processed"
 
@@ -151,7 +151,7 @@ def test_a_folder_of_the_console_has_no_output(
 
 
 @pytest.mark.parametrize(("key", "content"), [("a/x", ""), ("a/", "B")])
-def test_an_object_without_content_or_with_a_slash_is_no_folder(key: str, content: str) -> None:
+def test_only_an_empty_object_with_a_slash_is_a_folder(key: str, content: str) -> None:
     name = replaced(key, "a/", "a/out-")
     calls = read(content, None, key, ETag='"b"'), write(content, key=name, is_fenced=False)
     assert outcome(created(key), *calls, fence="none") == "Processed"
@@ -216,7 +216,7 @@ def test_a_missing_bucket_is_a_fault_and_no_missing_object() -> None:
     assert fault(created(), no_output(), read(), missing) == "NoSuchBucket"
 
 
-def test_without_a_fence_a_conflict_is_a_fault_and_any_version_is_read() -> None:
+def test_without_a_fence_conflicts_are_faults_and_versions_are_ignored() -> None:
     written = write("C", source_etag="c", version="v1", is_fenced=False)
     calls = read("C", None, ETag='"c"', VersionId="v2"), fails(written, 409, "Conflict")
     assert fault(created(version_id="v1"), *calls, fence="none") == "Conflict"

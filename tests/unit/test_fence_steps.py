@@ -71,7 +71,7 @@ def test_a_longer_sequencer_may_be_the_older_one() -> None:
     assert outcome(*newer) == "Processed"
 
 
-def test_an_own_output_is_removed_if_its_attempt_died_before_the_check() -> None:
+def test_a_retry_removes_the_output_of_an_unchecked_attempt() -> None:
     own = output("0B", "2")
     calls = own, no_source(), own, no_source(), delete("2"), no_source()
     assert outcome(created(), *calls) == "Superseded"
@@ -86,13 +86,13 @@ def test_a_newer_output_that_comes_before_the_write_is_left() -> None:
     assert outcome(created(), *calls) == "Superseded"
 
 
-def test_the_work_is_done_once_though_another_write_is_in_progress() -> None:
+def test_a_write_that_meets_another_one_is_tried_again() -> None:
     conflict = fails(write(), 409, "ConditionalRequestConflict")
     calls = no_output(), read(), conflict, no_output(), read(), write(), source()
     assert outcome(created(), *calls) == "Processed"
 
 
-def test_an_output_that_is_deleted_before_the_write_is_not_brought_back() -> None:
+def test_an_output_deleted_before_the_write_stays_deleted() -> None:
     gone, no_object = fails(write(etag="1"), 404, "NoSuchKey"), fails(read(), 404, "NoSuchKey")
     calls = output("0A"), read(), gone, no_output(), no_object
     assert outcome(created(), *calls) == "Superseded"
@@ -121,7 +121,7 @@ def test_without_deletions_the_source_is_not_checked() -> None:
 # Newest: a deletion
 
 
-def test_a_deletion_deletes_the_output_and_checks_that_the_source_is_still_gone() -> None:
+def test_a_deletion_deletes_the_output_and_checks_the_source_again() -> None:
     calls = output("0B"), no_source(), delete("1"), no_source()
     assert outcome(deleted(), *calls) == "Processed"
 
@@ -139,7 +139,7 @@ def test_a_deletion_leaves_a_newer_output_that_comes_before_it() -> None:
     assert outcome(deleted(), *calls) == "Superseded"
 
 
-def test_a_source_that_comes_back_after_the_deletion_has_its_own_event() -> None:
+def test_a_source_that_returns_after_deletion_supersedes_the_deletion() -> None:
     calls = output("0B"), no_source(), delete("1"), source("d"), no_output(), source("d")
     assert outcome(deleted(), *calls) == "Superseded"
 
@@ -153,7 +153,7 @@ def test_where_deletions_are_not_handled_a_deletion_asks_for_nothing(fence: str,
 # Newest, in a bucket with versions
 
 
-def test_a_version_replaces_the_output_of_another_one_whatever_their_sequencers() -> None:
+def test_a_version_replaces_another_versions_output_whatever_their_sequencers() -> None:
     other = output("0B", source_etag="a", source_version_id="v1")
     written = write(etag="1", sequencer="0A", version="v2")
     calls = other, read(VersionId="v2"), written, source("b", "v2")
@@ -188,7 +188,7 @@ def test_the_check_finds_a_later_version_and_makes_its_output() -> None:
     assert outcome(event, no_output(), *first, written, source("c", "v2"), *calls) == "Superseded"
 
 
-def test_a_deleted_version_makes_the_output_of_the_one_before_it() -> None:
+def test_deleting_a_version_writes_the_output_of_the_previous_one() -> None:
     of_deleted = output("0B", "2", source_etag="b", source_version_id="v2")
     before = source("a", "v1")
     written = write("A", "2", sequencer="0C", source_etag="a", version="v1")
@@ -217,7 +217,7 @@ def test_the_check_finds_that_the_null_version_is_overwritten() -> None:
     assert outcome(created(), *first, current, *again, current) == "Superseded"
 
 
-def test_an_upload_of_the_null_version_replaces_an_output_that_names_it() -> None:
+def test_an_upload_of_the_null_version_replaces_its_output() -> None:
     """That output's sequencer is a deletion's, so that nothing compares with it."""
     named = output("0C", "3", source_etag="a", source_version_id="null")
     calls = named, read(VersionId="null"), write(etag="3"), source("b", "null")
@@ -256,14 +256,14 @@ def test_a_content_that_is_lost_rejects_its_event() -> None:
     assert (given["outcome"], given["error"]) == ("Rejected", "SourceChanged")
 
 
-def test_a_version_that_is_deleted_before_the_check_loses_its_output() -> None:
+def test_a_version_deleted_before_the_check_loses_its_output() -> None:
     written = write(key=OF_VERSION, version="v1")
     calls = read(version="v1", VersionId="v1"), written, no_source("v1"), delete("9", OF_VERSION)
     event = created(version="v1")
     assert outcome(event, no_output(OF_VERSION), *calls, fence="each") == "Superseded"
 
 
-def test_a_version_is_deleted_before_the_check_and_another_writer_deletes_its_output() -> None:
+def test_another_writer_may_delete_a_deleted_versions_output() -> None:
     conflict = fails(delete("1", OF_VERSION), 409, "ConditionalRequestConflict")
     first = output("0B", key=OF_VERSION, source_version_id="v1"), no_source("v1"), conflict
     again = no_output(OF_VERSION), fails(read(version="v1"), 404, "NoSuchVersion")
@@ -276,7 +276,7 @@ def test_the_deletion_of_a_version_deletes_its_output() -> None:
     assert outcome(deleted(version="v1"), *calls, fence="each") == "Processed"
 
 
-def test_a_deletion_without_versions_deletes_the_older_outputs_of_its_key() -> None:
+def test_a_deletion_without_versions_deletes_its_keys_older_outputs() -> None:
     listing = {"Bucket": "output", "Prefix": f"{OUTPUT}/", "Delimiter": "/"}
     pages = [["0A", "09", "0D", "by-hand"], ["out-y", "v1", "0B"]]
     first, second = ({"Contents": [{"Key": f"{OUTPUT}/{name}"} for name in each]} for each in pages)
@@ -299,7 +299,7 @@ def test_a_deletion_without_versions_deletes_the_older_outputs_of_its_key() -> N
     assert (given["outcome"], given["output_key"]) == ("Processed", f"{OUTPUT}/0C")
 
 
-def test_five_attempts_to_delete_that_meet_another_writer_are_a_fault() -> None:
+def test_five_deletions_that_meet_another_writer_are_a_fault() -> None:
     own = output("0B", key=OF_VERSION, source_version_id="v1")
     with pytest.raises(OutputContended):
         answer(deleted(version="v1"), *[own, overtaken(delete("1", OF_VERSION))] * 5, fence="each")
@@ -308,7 +308,7 @@ def test_five_attempts_to_delete_that_meet_another_writer_are_a_fault() -> None:
 # None
 
 
-def test_without_a_fence_the_output_names_the_content_that_was_read() -> None:
+def test_without_a_fence_the_output_names_the_content_read() -> None:
     written = write("C", source_etag="c", is_fenced=False)
     calls = read("C", None, ETag='"c"'), written
     given = answer(created(), *calls, fence="none")

@@ -36,7 +36,7 @@ def deliver(s3: Any, fence: str, event: ObjectEvent) -> str:
     return FENCES[fence](made, event).outcome
 
 
-def test_content_that_breaks_off_is_a_fault_and_is_not_worked_on() -> None:
+def test_content_that_breaks_off_is_a_fault_without_work() -> None:
     missing: Any = {"Error": {"Code": "404"}, "ResponseMetadata": {"HTTPStatusCode": 404}}
     s3 = Mock()
     s3.head_object.side_effect = ClientError(missing, "HeadObject")
@@ -57,7 +57,7 @@ def test_content_that_breaks_off_is_a_fault_and_is_not_worked_on() -> None:
         ("each", "v" * 36, True, "out-/" + "v" * 36),
     ],
 )
-def test_without_room_for_the_outputs_name_a_key_is_refused_and_its_deletion_asks_for_nothing(
+def test_keys_whose_outputs_have_too_long_names_are_refused(
     fence: str, version: str | None, is_deletion: bool, added: str
 ) -> None:
     s3 = Mock()
@@ -81,7 +81,7 @@ def test_attempts_pause_for_random_times(monkeypatch: pytest.MonkeyPatch) -> Non
     assert any(pauses)
 
 
-def test_an_output_of_another_bucket_shows_no_source_and_the_rejection_names_both() -> None:
+def test_an_output_of_another_bucket_is_rejected_naming_both_buckets() -> None:
     """The fence does not ask whether it shows one; an audit does."""
     source = ObjectEvent("input", "x", "0A", "e")
     metadata = {"sequencer": "0A", "source-etag": "e", "source-bucket": "other"}

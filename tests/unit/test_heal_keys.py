@@ -116,7 +116,7 @@ def healer(load: Load, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> Healer:
     return made
 
 
-def test_only_what_has_been_in_progress_for_long_is_handed_over(healer: Healer) -> None:
+def test_a_sweep_hands_over_only_events_long_in_progress(healer: Healer) -> None:
     assert timedelta(seconds=300) <= DEAD_AFTER - timedelta(minutes=1)
     healer.put("new", DEAD_AFTER - timedelta(seconds=50))
     healer.put("finished", None)
@@ -149,7 +149,7 @@ def test_only_what_has_been_in_progress_for_long_is_handed_over(healer: Healer) 
         (FORMER, OLD, "RETRYING", FORMER, "Retried"),
     ],
 )
-def test_a_record_is_handed_over_until_its_event_is_parked_or_is_the_present_policys(
+def test_a_sweep_hands_over_a_record_until_its_event_settles(
     healer: Healer, writer: str | None, at: timedelta, status: str, machine: str, outcome: str
 ) -> None:
     named = {"state_machine": writer} if writer else {}
@@ -165,7 +165,7 @@ def test_a_record_is_handed_over_until_its_event_is_parked_or_is_the_present_pol
 
 
 @pytest.mark.parametrize("has_started", [False, True])
-def test_a_record_under_another_name_leaves_the_index_once_its_event_has_started(
+def test_a_misnamed_record_leaves_the_index_once_its_event_restarts(
     healer: Healer, has_started: bool
 ) -> None:
     """No execution would ever claim it, so each sweep would hand its event over again."""
@@ -177,7 +177,7 @@ def test_a_record_under_another_name_leaves_the_index_once_its_event_has_started
     assert healer.indexed() == ([] if has_started else ["input#v/y"])
 
 
-def test_a_retry_in_the_second_of_the_claim_counts_as_after_it(healer: Healer) -> None:
+def test_a_retry_in_the_claims_second_counts_as_later(healer: Healer) -> None:
     claimed = (datetime.now(UTC) - LATE).replace(microsecond=1)
     healer.put("x", None, in_progress_since=claimed.isoformat())
     healer.put_retry(retry_id(created("x")), claimed, "PARKED", PRESENT)
@@ -199,7 +199,7 @@ def test_at_the_limit_the_retry_queue_parks_the_event(healer: Healer) -> None:
     assert COUNT_AT_MOST * 2 * (DEAD_AFTER + timedelta(seconds=30)) >= timedelta(days=1)
 
 
-def test_a_sweep_that_ends_early_is_repeated_and_one_beside_it_counts_once(healer: Healer) -> None:
+def test_interrupted_sweeps_are_repeated_and_parallel_ones_count_once(healer: Healer) -> None:
     def end(**_: Any) -> None:
         raise ClientError({"Error": {"Code": "InternalServerError"}}, "UpdateItem")
 
@@ -222,7 +222,7 @@ def test_a_sweep_that_ends_early_is_repeated_and_one_beside_it_counts_once(heale
     assert healer.indexed() == ["input/x"]
 
 
-def test_a_record_that_the_index_has_although_it_is_finished_is_left_alone(healer: Healer) -> None:
+def test_a_sweep_leaves_finished_records_that_the_index_still_has(healer: Healer) -> None:
     """An index may be late: only its keys are read, and then the table, consistently."""
     [index] = KEY_TABLE["GlobalSecondaryIndexes"]
     assert index["Projection"] == {"ProjectionType": "KEYS_ONLY"}
@@ -252,7 +252,7 @@ def test_the_oldest_of_all_pages_is_first(healer: Healer) -> None:
     assert healer.sweep() == ["2", "1"]
 
 
-def test_a_sweep_heals_as_many_at_a_time_as_it_has_threads(
+def test_a_sweep_heals_one_key_per_thread_at_once(
     healer: Healer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(healer.function, "THREADS", threads := healer.threads)
@@ -317,7 +317,7 @@ def test_a_slow_sweep_ends_before_its_time_is_up(healer: Healer, record: str) ->
     assert "SweepEndsEarly" in [line.get("message") for line in healer.lines()]
 
 
-def test_a_sweep_that_can_read_only_a_part_of_the_index_does_that_part(healer: Healer) -> None:
+def test_a_sweep_heals_the_part_of_the_index_it_reads(healer: Healer) -> None:
     for number in range(9):
         healer.put(f"{number}", OLD)
 
@@ -327,7 +327,7 @@ def test_a_sweep_that_can_read_only_a_part_of_the_index_does_that_part(healer: H
         assert len(healer.sweep()) == 2
 
 
-def test_a_sweep_uses_each_alarmed_queue_so_that_it_keeps_its_metrics(healer: Healer) -> None:
+def test_a_sweep_reads_alarmed_queues_which_keeps_their_metrics(healer: Healer) -> None:
     read: list[str] = []
     healer.at(
         "provide-client-params.sqs.GetQueueAttributes",
@@ -357,7 +357,7 @@ def test_in_a_pause_a_sweep_only_reads_the_queues(
     assert healer.sweep() == ["old"]
 
 
-def test_an_event_that_cannot_be_sent_stays_in_the_index_and_stops_no_other(healer: Healer) -> None:
+def test_an_unsendable_event_stays_indexed_and_stops_no_other(healer: Healer) -> None:
     for key in ("one", "refused", "two"):
         healer.put(key, OLD)
 
@@ -384,7 +384,7 @@ def test_a_table_that_cannot_be_read_fails_the_sweep(healer: Healer) -> None:
         healer.sweep()
 
 
-def test_the_lock_of_a_dead_execution_is_freed_with_the_hand_over_and_no_other_lock(
+def test_a_hand_over_frees_only_the_dead_executions_lock(
     healer: Healer,
 ) -> None:
     lock = {"lock_token": "theirs", "execution": "theirs"}
@@ -409,7 +409,7 @@ def test_the_lock_of_a_dead_execution_is_freed_with_the_hand_over_and_no_other_l
     [(timedelta(seconds=-5), []), (timedelta(seconds=5), ["x"])],
     ids=["after the claim, of a waiter", "before the claim: it was the holder"],
 )
-def test_a_dead_holders_lock_is_freed_although_its_event_is_retried(
+def test_a_dead_holders_lock_is_freed_while_its_event_retries(
     healer: Healer, retried: timedelta, sent: list[str]
 ) -> None:
     healer.put("x", OLD, lock_token="theirs")

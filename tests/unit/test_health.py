@@ -31,7 +31,7 @@ def deployment(is_local: bool = False, clients: Any = None, **parameters: str) -
         ("uncoordinated", 61, "the function may take 61 s, and it waits for 15"),
     ],
 )
-def test_what_must_be_done_before_a_change_of_policy_is_named(
+def test_health_says_what_a_change_of_policy_needs_first(
     policy: str, timeout: int, said: str
 ) -> None:
     asked = deployment(clients=SimpleNamespace(get_bucket_versioning=lambda **_: {}))

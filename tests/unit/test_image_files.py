@@ -77,7 +77,7 @@ def test_jpeg_from_the_field_is_written_with_the_stated_setting(name: str) -> No
 
 @pytest.mark.parametrize("name", [b"zTXt", b"iTXt"])
 @pytest.mark.parametrize("size", [2 * 10**6, 10**8])
-def test_long_text_of_a_png_is_dropped_and_no_reason_to_refuse_it(name: bytes, size: int) -> None:
+def test_long_text_in_a_png_is_dropped_without_refusal(name: bytes, size: int) -> None:
     start = b"mxGraphModel\0\0" if name == b"zTXt" else b"mxGraphModel\0\1\0\0\0"
     content = png(8, 0, b"\1", (name, start + zlib.compress(b"x" * size)))
     assert inverted(content) == inverted(png(8, 0, b"\1"))

@@ -81,7 +81,7 @@ def test_executions_are_told_with_their_cause(aws: InProcess) -> None:
     assert (told.verdict.state, told.unknown) == ("right", ())
 
 
-def test_a_rejected_object_is_parked_and_what_cannot_be_read_is_named(aws: InProcess) -> None:
+def test_the_story_says_parked_and_names_what_it_cannot_read(aws: InProcess) -> None:
     aws.run(aws.upload("x.png", b"no image"))
     aws.park()
     told = story(aws)
@@ -109,7 +109,7 @@ class WithoutData(MotoStateMachine):
         return [each._replace(details=without_data(each.details)) for each in super().entries(arn)]
 
 
-def test_without_data_the_record_tells_which_execution_works_on_a_key(aws: InProcess) -> None:
+def test_without_data_the_record_names_the_keys_running_execution(aws: InProcess) -> None:
     event, told = aws.upload("x.png", RED), []
 
     def invoke(payload: Any) -> Any:
@@ -247,7 +247,7 @@ def test_every_version_has_an_output_for_each_event(aws: InProcess) -> None:
     assert story(aws).verdict.state == "wrong"
 
 
-def test_a_folder_marker_is_told_from_an_object_without_an_output(aws: InProcess) -> None:
+def test_why_tells_folder_markers_from_objects_without_output(aws: InProcess) -> None:
     for key, content, state in (("f/", b"", "none"), ("g/", RED, "right"), ("h", b"", "parked")):
         aws.run(aws.upload(key, content))
         verdict = story(aws, key=key).verdict
@@ -278,7 +278,7 @@ def test_a_key_is_found_however_it_is_written(aws: InProcess, key: str, given: s
         aws.s3.delete_object(Bucket=INPUT, Key=key)
 
 
-def test_a_key_that_is_not_there_is_told_with_keys_like_it(aws: InProcess) -> None:
+def test_why_suggests_similar_keys_for_a_missing_key(aws: InProcess) -> None:
     for key in ("pictures/cat.png", "pictures/Cat2.png", "dog.png", "other/kitten.png"):
         aws.upload(key, RED)
     for given in ("pictures/cta.png", "picture/CAT.png", f"s3://{INPUT}/pictures/cat1.png"):
@@ -290,7 +290,7 @@ def test_a_key_that_is_not_there_is_told_with_keys_like_it(aws: InProcess) -> No
         story(aws, key="s3://elsewhere/pictures/cat.png")
 
 
-def test_what_is_older_than_what_was_read_is_named_if_the_stack_is_older(aws: InProcess) -> None:
+def test_why_says_that_older_entries_were_not_read(aws: InProcess) -> None:
     here, since = connection(aws), datetime(2026, 11, 22, tzinfo=UTC)
     for hours, number in ((-1, 1), (1, 0)):
         here.stack = replace(here.stack, created=since + timedelta(hours=hours))

@@ -149,7 +149,7 @@ def read(logs: Logs, entries: Sequence[Made], lost: Sequence[int] = ()) -> Execu
     return machine(logs).describe(f"{MACHINE}:{name}")
 
 
-def test_no_type_that_aws_documents_is_an_error_wherever_it_comes() -> None:
+def test_every_documented_type_of_entry_can_be_read_anywhere() -> None:
     model = botocore.session.get_session().get_service_model("stepfunctions")
     details = {"name": "Claim Key", "input": "{}", "output": "{}", "error": "E", "cause": "C"}
     first, *others = [Entry(*made) for made in whole()]
@@ -178,7 +178,7 @@ def test_an_execution_has_its_times_waits_and_states(logs: Logs) -> None:
 
 
 @pytest.mark.parametrize("lost", range(1, 8))
-def test_an_entry_that_is_lost_is_counted_and_the_rest_is_read(logs: Logs, lost: int) -> None:
+def test_a_lost_entry_is_counted_and_others_are_read(logs: Logs, lost: int) -> None:
     found = read(logs, whole(), lost=[lost])
     is_last = lost == len(whole())
     assert found.missing == (0 if is_last else 1)
@@ -186,14 +186,14 @@ def test_an_entry_that_is_lost_is_counted_and_the_rest_is_read(logs: Logs, lost:
     assert found.key == "x.png"
 
 
-def test_data_that_is_cut_off_is_unknown_and_said_to_be(logs: Logs) -> None:
+def test_truncated_data_is_unknown_and_reported_as_truncated(logs: Logs) -> None:
     cut = {"input": '{"detail": {"obj', "inputDetails": {"truncated": True}}
     found = read(logs, [("ExecutionStarted", cut), *whole()[1:]])
     assert (found.event, found.truncated) == (None, True)
     assert (found.key, found.sequencer) == ("x.png", "0A")  # the end says so too
 
 
-def test_a_list_reads_no_states_but_waits_and_the_newest_is_first(logs: Logs) -> None:
+def test_a_list_reads_only_waits_and_has_the_newest_first(logs: Logs) -> None:
     logs.lines += [{"timestamp": 1, "message": text} for text in ("no JSON", "[]", '{"id": "1"}')]
     for number in range(3):
         made = [*whole(f"{number}.png")[:-1], *state("Wait", "Wait For Lock"), succeeded()]
@@ -219,7 +219,7 @@ def test_a_filter_selects_by_key_prefix_outcome_and_time(logs: Logs) -> None:
         assert {each.id for each in machine(logs).select(wanted)} == set(names)
 
 
-def test_a_key_of_any_characters_is_found_and_only_plain_ones_are_asked_for(logs: Logs) -> None:
+def test_any_key_is_found_though_queries_have_only_plain_characters(logs: Logs) -> None:
     keys = {"a b/c-d_e.png": "*a b/c-d_e.png*", "שלום": "*"}
     keys |= {
         'x" || $.type = "': "*.type *",
@@ -247,7 +247,7 @@ def test_only_what_is_new_is_read_and_given_again(logs: Logs) -> None:
     assert logs.asked[-1]["startTime"] == milliseconds(at(480))
 
 
-def test_a_list_reads_from_the_newest_entry_to_the_first_of_the_last_it_lists(logs: Logs) -> None:
+def test_a_list_reads_no_entries_older_than_its_last_execution(logs: Logs) -> None:
     chance = random.Random(2)  # noqa: S311
     for number in range(120):  # one starts each second, and some outlive many others
         waits = state("Wait", "Wait For Lock") * chance.choice([0, 1, 20])
@@ -264,7 +264,7 @@ def test_a_list_reads_from_the_newest_entry_to_the_first_of_the_last_it_lists(lo
         assert machine(logs).select(replace(ended, limit=limit)) == all_ended[:limit]
 
 
-def test_an_execution_whose_first_entry_is_lost_is_listed_where_it_ended(logs: Logs) -> None:
+def test_an_execution_without_first_entry_is_listed_by_its_end(logs: Logs) -> None:
     for number in range(0, 1200, 60):
         logs.write(f"n:{number}", whole(f"{number}"), number, lost=[1] if number == 600 else [])
     found = machine(logs).select()
@@ -272,7 +272,7 @@ def test_an_execution_whose_first_entry_is_lost_is_listed_where_it_ended(logs: L
     assert found[9].started is None
 
 
-def test_an_execution_is_found_by_its_arn_name_or_the_beginning_of_its_id(logs: Logs) -> None:
+def test_an_arn_a_name_or_an_ids_beginning_finds_executions(logs: Logs) -> None:
     logs.write("first-name:1a2b", whole("a"))
     logs.write("second:1a3c", whole("b"))
     reader = machine(logs)
@@ -321,7 +321,7 @@ def ended(state_name: str) -> list[Made]:
     return [started(), *before, *state("Pass", state_name), succeeded(state_name)]
 
 
-def test_without_data_the_function_tells_the_key_and_the_last_state_the_outcome(
+def test_without_data_function_and_last_state_tell_key_and_outcome(
     logs: Logs,
 ) -> None:
     for number, outcome in enumerate(["Processed", "Duplicate", "Retrying"]):
@@ -353,7 +353,7 @@ def test_without_data_the_function_tells_the_key_and_the_last_state_the_outcome(
     assert reader.find("1").key == "late.png"
 
 
-def test_without_data_an_outcome_needs_the_last_state_or_an_answer(logs: Logs) -> None:
+def test_without_data_outcomes_need_the_last_state_or_an_answer(logs: Logs) -> None:
     last = len(ended("Processed")) - 1  # the exit of the last state
     for number in range(2):
         write_without_data(logs, f"n:{number}", ended("Processed"), number * 60, lost=[last])
@@ -363,7 +363,7 @@ def test_without_data_an_outcome_needs_the_last_state_or_an_answer(logs: Logs) -
     assert [reader.find(f"{each}").missing for each in range(2)] == [1, 1]
 
 
-def test_without_data_what_starts_and_ends_is_given_as_it_comes(logs: Logs) -> None:
+def test_without_data_starts_and_ends_are_reported_as_they_come(logs: Logs) -> None:
     write_without_data(logs, "n:1", [started()])
     reader = machine(logs, has_data=False)
     assert [(each.key, each.ended_as) for each in reader.changed(at(0))] == [(None, "Running")]
@@ -384,7 +384,7 @@ def test_at_error_without_data_the_function_tells_whose_execution_failed(logs: L
     assert "without data" in unread
 
 
-def test_a_search_that_takes_long_ends_and_finds_the_older_ones_by_the_functions_lines(
+def test_a_long_search_finds_older_executions_by_the_functions_lines(
     logs: Logs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(AwsStateMachine, "search_seconds", -1)

@@ -46,7 +46,7 @@ def test_a_new_policy_passes_the_tests(project: Path, source: str) -> None:
 
 
 @pytest.mark.parametrize("source", SHIPPED)
-def test_a_new_policy_is_few_lines_and_deploys_as_its_source(project: Path, source: str) -> None:
+def test_a_new_policy_is_few_lines_and_deploys_like_another(project: Path, source: str) -> None:
     before = (project / "template.yaml").read_text(encoding="utf-8")
     new_policy.create("made-by-test", source, project)
     after = (project / "template.yaml").read_text(encoding="utf-8")
@@ -66,14 +66,14 @@ def test_a_new_policy_is_few_lines_and_deploys_as_its_source(project: Path, sour
     assert json.loads(mine) == json.loads(theirs)
 
 
-def test_a_new_policy_has_the_facts_of_its_source_until_they_are_edited(project: Path) -> None:
+def test_a_new_policy_starts_with_the_facts_of_its_source(project: Path) -> None:
     for made, source in (("made-by-test", "every-version"), ("again", "made-by-test")):
         new_policy.create(made, source, project)
         new, copied = (policies.policy(each, project) for each in (made, source))
         assert new == replace(copied, name=made, file="", like="every-version")
 
 
-def test_the_default_is_that_of_the_template_whatever_is_made_of_it(project: Path) -> None:
+def test_a_policy_made_from_the_default_leaves_the_default(project: Path) -> None:
     new_policy.create("made-by-test", "latest-wins", project)
     document = (project / policies.DOCUMENT).read_text(encoding="utf-8")
     [default] = [line for line in document.splitlines() if line.endswith("The default. |")]
@@ -89,7 +89,7 @@ def test_the_tables_are_rendered_by_a_command(project: Path) -> None:
     assert document.read_text(encoding="utf-8") == right
 
 
-def test_the_command_says_what_a_long_name_leaves_for_the_names_of_stacks(project: Path) -> None:
+def test_the_command_says_how_long_stack_names_may_be_now(project: Path) -> None:
     command = [sys.executable, "-m", "inorder.commands.main", "policy", "new", "fourteen-chars"]
     said = subprocess.check_output(command, cwd=project, text=True).splitlines()  # noqa: S603
     assert said[0] == "Written: statemachine/fourteen_chars.asl.json"

@@ -15,7 +15,7 @@ POLICIES = policies.policies()
 TEMPLATE = yaml_parse((PROJECT / "template.yaml").read_text())
 
 
-def test_the_template_offers_the_policies_in_the_same_order_and_no_file_is_of_none() -> None:
+def test_the_template_offers_all_policies_in_the_same_order() -> None:
     parameter = TEMPLATE["Parameters"]["Policy"]
     assert parameter["AllowedValues"] == policies.names()
     assert parameter["Default"] == policies.names()[0]  # the table says so
@@ -35,7 +35,7 @@ def unwritten(states: dict[str, Any], without_output: frozenset[str]) -> list[st
     return sorted(without_output - written) + sorted(keeping)
 
 
-def test_an_outcome_without_output_is_written_to_the_record_and_removed_from_it() -> None:
+def test_states_must_write_and_remove_an_outcome_without_output() -> None:
     states, skipped = policies.definition("latest-wins")["States"], frozenset({"Skipped"})
     claims = ["Claim Key", "Record Newest Event"]
     assert unwritten(states, skipped) == ["Skipped", *claims]

@@ -39,7 +39,7 @@ def wrong_with(name: str, parameters: str | None) -> str:
     return "" if has == parameters else f"has the parameters ({has}), not ({parameters})"
 
 
-def test_there_are_at_most_25_and_each_is_where_it_was() -> None:
+def test_at_most_25_private_parts_are_used_and_none_moved() -> None:
     assert len(ministack_parts.PARTS | moto_parts.PARTS) <= 25
     assert list(moved()) == []
 

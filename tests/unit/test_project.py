@@ -92,11 +92,17 @@ def test_every_edit_of_a_text_fails_if_it_changes_nothing() -> None:
     assert edits == {"tests/support/replacing.py: text.replace(old, new)"}
 
 
+def test_the_name_of_a_test_has_at_most_ten_words() -> None:
+    texts = [file.read_text(encoding="utf-8") for file in tracked("*.py")]
+    names = [name for text in texts for name in re.findall(r"def test_(\w+)", text)]
+    assert [name for name in names if len(name.split("_")) > 10] == []
+
+
 def pins(file: Path) -> dict[str, str]:
     return dict(re.findall(r"^([\w.-]+)(?:\[.*\])?==([\w.]+)", file.read_text(), re.MULTILINE))
 
 
-def test_locks_have_hashes_and_no_index_and_a_function_runs_with_what_it_was_tested_with() -> None:
+def test_locks_have_hashes_and_functions_get_the_tested_versions() -> None:
     for file in LOCKS:
         text = file.read_text()
         requirements = re.split(r"\n(?=\w)", text.strip())
@@ -144,7 +150,7 @@ def copied(folder: Path, **programs: str) -> None:
     ("said", "environment", "code"),
     [("", {"CI": "true"}, 0), ("page.py did not run.", {}, 0), ("Not run.", {"CI": "true"}, 2)],
 )
-def test_without_a_browser_the_last_line_says_what_did_not_run_and_ci_fails(
+def test_without_a_browser_make_says_so_and_ci_fails(
     said: str, environment: dict[str, str], code: int, tmp_path: Path
 ) -> None:
     copied(tmp_path, python=f'[ "$2" = pytest ] && echo "$@" || echo "{said}"', inorder="exit 0")
@@ -168,7 +174,7 @@ def test_nothing_is_built_or_deployed_where_the_target_is_refused(
     assert (made.returncode, made.stdout) == (2, "")
 
 
-def test_no_verb_needs_the_path_to_find_what_is_in_the_environment() -> None:
+def test_make_finds_the_environments_programs_without_the_path() -> None:
     """GNU make 3.81, which macOS has, does not look there."""
     verbs = re.findall(r"^([a-z-]+):.* ## ", (PROJECT / "Makefile").read_text(), re.MULTILINE)
     there = {path.name for path in (PROJECT / ".venv" / "bin").iterdir()}

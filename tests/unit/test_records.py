@@ -44,7 +44,7 @@ def test_a_state_machine_names_a_record_as_the_module_does(intrinsic: str) -> No
     assert state.parameters({}, context) == {"id": key}
 
 
-def test_a_key_and_a_version_have_a_format_in_each_policy_that_locks() -> None:
+def test_each_locking_policy_has_formats_for_keys_and_versions() -> None:
     assert len(FORMATS) == 2 * len({place.partition(":")[0] for place, _ in PARAMETERS} - {NONE})
 
 
@@ -94,7 +94,7 @@ S3 = {"sequencer": SEQUENCER}
         ("x", created("\uffff\ud800"), {"object_key": "input/\uffff\ud800", **S3}),
     ],
 )
-def test_a_message_is_like_that_of_a_state_machine_whichever_policy_wrote_the_record(
+def test_retry_messages_are_like_those_of_the_state_machines(
     record_id: str, event: dict[str, Any], subject: dict[str, str]
 ) -> None:
     sent = records.retry_message(event, "E", "c", record_id)
@@ -125,7 +125,7 @@ RETRIED = {"retry": {"attempt": 3}}
         (ORDER, ORDER | {"detail": {"order": "é"}}, False),
     ],
 )
-def test_all_deliveries_of_an_event_and_no_others_have_one_record_of_retries(
+def test_exactly_the_deliveries_of_one_event_share_a_retry_record(
     one: dict[str, Any], other: dict[str, Any], is_same: bool
 ) -> None:
     first, second = (records.retry_id(event) for event in (one, other))
@@ -136,7 +136,7 @@ def test_all_deliveries_of_an_event_and_no_others_have_one_record_of_retries(
     "event",
     [None, {}, {"detail": 7}, {"detail": {"object": 7}}, {"detail": {"object": {"key": 7}}}],
 )
-def test_any_other_input_has_no_object_and_is_started_again_as_it_is(event: Any) -> None:
+def test_other_inputs_have_no_object_and_are_restarted_unchanged(event: Any) -> None:
     assert records.s3_object(event) == {}
     assert records.object_key_of(event) is None
     assert records.without_history(event) == event
@@ -151,5 +151,5 @@ def test_any_other_input_has_no_object_and_is_started_again_as_it_is(event: Any)
         ("b", None),
     ],
 )
-def test_a_key_is_read_from_a_name_that_has_only_one_meaning(named: str, key: str | None) -> None:
+def test_only_an_unambiguous_name_tells_the_key(named: str, key: str | None) -> None:
     assert records.key_in(named) == key

@@ -121,23 +121,21 @@ def test_a_fault_waits_for_its_delay_and_is_then_started(
     ("growths", "whole"),
     [(-0.5, 4.1), (0, 5), (1, 7.5), (4, 25.3), (12, 648.7), (13, 900), (10**30, 900)],
 )
-def test_delays_grow_up_to_a_quarter_of_an_hour_and_spread_over_their_second_half(
-    growths: float, whole: float
-) -> None:
+def test_delays_grow_to_15_minutes_and_spread_over_a_half(growths: float, whole: float) -> None:
     found = [Message(f"m{number}", "", NOW).delay(growths) for number in range(300)]
     assert whole / 2 <= min(found) < whole * 0.51
     assert whole * 0.99 < max(found) < whole
     assert 100 < sum(each < whole * 0.75 for each in found) < 200
 
 
-def test_an_event_is_parked_when_it_has_failed_for_longer_than_the_patience() -> None:
+def test_an_event_that_fails_beyond_the_patience_is_parked() -> None:
     given = fault(EVENT | {"retry": retry(7, NOW - DAY + 1, "x: y")})
     assert isinstance(decide(given), Start)
     assert isinstance(decide(given, after=10 * DAY), Start)  # it was not tried meanwhile
     assert isinstance(decide(fault(EVENT | {"retry": retry(7, NOW - DAY, "x: y")})), Park)
 
 
-def test_a_parked_event_has_all_reasons_if_it_was_retried_and_is_as_eventbridge_sent_it() -> None:
+def test_a_parked_event_is_unchanged_and_has_all_reasons() -> None:
     text = {**body(EVENT), "outcome": "Parked"}
     assert parked(decide(fault(), patience=0)) == text
     history = retry(3, NOW - DAY, "States.Timeout: ", f"{THROTTLED_TEXT} (2 times)")
@@ -154,7 +152,7 @@ def test_a_rejected_event_is_parked_at_once() -> None:
     assert reason.items() <= text["reason"].items()
 
 
-def test_an_event_that_cannot_be_started_waits_longer_until_the_patience_is_over() -> None:
+def test_an_event_that_cannot_start_waits_longer_and_then_parks() -> None:
     waits = [fault(receives=n).decide_again("gone", NOW + 60, DAY) for n in range(1, 17)]
     seconds = [wait.seconds for wait in waits if isinstance(wait, Wait)]
     assert seconds == sorted(seconds)
@@ -169,7 +167,7 @@ LOCKED = {"Error": "KeyLocked", "Cause": "The key stayed locked for as long as a
 LOCKED_TEXT = f"KeyLocked: {LOCKED['Cause']}"
 
 
-def test_a_locked_key_is_no_failure_and_its_event_waits_for_less_than_a_minute() -> None:
+def test_events_of_locked_keys_wait_briefly_and_count_no_failure() -> None:
     event = EVENT
     for attempt in range(200):
         given = fault(event, LOCKED, id=f"m{attempt}", sent=NOW + attempt * HOUR)
@@ -191,7 +189,7 @@ def test_a_locked_key_is_no_failure_and_its_event_waits_for_less_than_a_minute()
     assert isinstance(waiting.decide_again("refused", NOW + DAY * 20, DAY), Park)
 
 
-def test_a_locked_event_is_parked_if_no_execution_can_be_started_for_a_day() -> None:
+def test_a_locked_event_that_cannot_start_all_day_is_parked() -> None:
     given = fault(EVENT, LOCKED)
     assert isinstance(given.decide_again("refused", NOW + DAY - 1, 0), Wait)
     assert isinstance(given.decide_again("refused", NOW + DAY, 0), Park)
@@ -211,7 +209,7 @@ def test_a_stream_says_until_when_its_event_may_come_back(
 
 
 @pytest.mark.parametrize("error", ["NotClaimed", "States.DataLimitExceeded"])
-def test_an_error_that_no_retry_helps_parks_its_event_at_once(error: str) -> None:
+def test_an_error_that_retries_cannot_mend_parks_at_once(error: str) -> None:
     reason = {"Error": error, "Cause": "The result is too large."}
     assert parked(decide(fault(EVENT, reason)))["reason"] == reason
 
@@ -227,7 +225,7 @@ def test_an_error_that_no_retry_helps_parks_its_event_at_once(error: str) -> Non
         ("ExecutionDied", 40),
     ],
 )
-def test_an_error_that_the_event_makes_likely_has_its_own_limit(error: str, limit: int) -> None:
+def test_an_error_probably_caused_by_the_event_has_a_limit(error: str, limit: int) -> None:
     cause = "RequestId: 8d2c-4f Error: Task timed out after 15.00 seconds"
     reason = {"Error": error, "Cause": json.dumps({"errorType": error, "errorMessage": cause})}
     event = EVENT
@@ -242,7 +240,7 @@ def test_an_error_that_the_event_makes_likely_has_its_own_limit(error: str, limi
     assert isinstance(decide(fault(EVENT | {"retry": history})), Park)
 
 
-def test_an_exception_of_a_function_on_the_local_aws_is_no_crash() -> None:
+def test_an_exception_on_the_local_aws_is_no_crash() -> None:
     reason = {"Error": "Runtime.HandlerError", "Cause": "ClientError"}
     event = EVENT
     for _ in range(20):
@@ -262,7 +260,7 @@ def reasons(*given: Any) -> list[str]:
     return kept
 
 
-def test_a_reason_that_comes_again_is_counted_and_becomes_the_last_of_a_few() -> None:
+def test_a_repeated_reason_is_counted_and_becomes_the_last() -> None:
     timeout = {"Error": "States.Timeout", "Cause": ""}
     other = THROTTLED | {"Cause": replaced(THROTTLED["Cause"], "8d2c", "77aa")}
     assert reasons(THROTTLED, timeout, other) == ["States.Timeout:", f"{THROTTLED_TEXT} (2 times)"]
@@ -285,7 +283,7 @@ def test_a_reason_that_comes_again_is_counted_and_becomes_the_last_of_a_few() ->
         (None, "None"),
     ],
 )
-def test_a_reason_is_one_short_line_without_what_differs_each_time(cause: Any, text: str) -> None:
+def test_a_reason_is_one_short_line_without_changing_parts(cause: Any, text: str) -> None:
     assert reasons({"Error": "E", "Cause": cause}) == [f"E: {text}"]
     assert reasons({"Cause": cause}) == [f"None: {text}"[:REASON_CHARACTERS]]
 
@@ -302,7 +300,7 @@ def test_a_history_of_others_counts_as_absent(other: dict[str, Any]) -> None:
     assert again(event)["retry"] == retry(1, NOW, THROTTLED_TEXT)
 
 
-def test_a_history_that_was_made_up_becomes_small_and_began_in_the_past() -> None:
+def test_a_made_up_history_becomes_small_and_past() -> None:
     many = f"{'x' * 999} ({'9' * 9} times)"
     made_up = retry(99_999, NOW + 10 * DAY, *[many] * 40, *"abcdefghijk")
     history = again(EVENT | {"retry": made_up})["retry"]
@@ -326,7 +324,7 @@ def test_any_event_is_sent_as_it_came() -> None:
     assert re.fullmatch("[ -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*", decision.body)
 
 
-def test_an_event_is_not_longer_than_it_came_and_is_parked_if_it_would_be_too_large() -> None:
+def test_an_event_that_its_history_makes_too_large_is_parked() -> None:
     """`StartExecution` counts bytes, and escapes are longer than what they stand for."""
     # https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html
     shortest = decide(fault(EVENT | {"detail": ""}))
@@ -341,7 +339,7 @@ def test_an_event_is_not_longer_than_it_came_and_is_parked_if_it_would_be_too_la
     assert refused["reason"]["reasons"][-1].startswith("The event is too large")
 
 
-def test_an_event_too_deep_to_write_is_parked_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_event_nested_too_deeply_is_parked_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retry_events.retries.as_json", Mock(side_effect=RecursionError))
     given = fault()
     assert decide(given) == Park(given.message.body)
@@ -493,7 +491,7 @@ def test_what_was_rejected_is_parked_whole_with_its_reason(
     assert retries.counts() == (0, 0)
 
 
-def test_a_message_waits_invisibly_until_it_is_due_and_is_then_started(retries: Retries) -> None:
+def test_a_message_is_invisible_until_its_start_is_due(retries: Retries) -> None:
     event = created("a b/é.png", version_id="3HL4")
     history = {"retry": retry(2, NOW - HOUR, "States.Timeout:")}
     retries.send(json.dumps(body(event | history)))
@@ -520,7 +518,7 @@ def test_a_message_waits_invisibly_until_it_is_due_and_is_then_started(retries: 
     assert metrics["RetryStarted"] == [1.0]
 
 
-def test_a_message_that_is_delivered_twice_at_once_starts_one_execution(retries: Retries) -> None:
+def test_a_message_delivered_twice_at_once_starts_one_execution(retries: Retries) -> None:
     retries.send(FAULT)
     retries.poll()
     assert len(retries.poll(6, receive_again=True)) == 1
@@ -580,7 +578,7 @@ def test_a_message_stays_while_it_cannot_be_parked(retries: Retries, text: str, 
     assert retries.refused() == {"RetryWaiting"}
 
 
-def test_an_event_that_sqs_refuses_comes_by_the_bus_and_waits_in_a_queue(retries: Retries) -> None:
+def test_the_bus_brings_events_that_sqs_refuses(retries: Retries) -> None:
     accepted = {"source": "inorder", "detail": body(created("ä\U0001f600\ufffd.png"))}
     assert retries.function.handler(accepted, Context()) == {"batchItemFailures": []}
     assert retries.counts() == (0, 0)  # the rule sends it to the queue
@@ -706,7 +704,7 @@ def test_five_calls_that_do_not_answer_end_before_the_timeout(retries: Retries) 
         ("PARKED", "n", 2, 0, 0),
     ],
 )
-def test_a_message_goes_on_waits_or_is_finished_as_its_stream_says(
+def test_the_stream_decides_whether_a_message_starts_waits_or_ends(
     status: Any, id_: str, attempt: int, after: float, seconds: int | None
 ) -> None:
     given = fault(EVENT | {"retry": retry(attempt)}, id=id_)
@@ -729,7 +727,7 @@ def test_two_events_are_retried_at_the_same_time(retries: Retries) -> None:
     assert retries.counts() == (2, 0)
 
 
-def test_a_message_goes_on_when_the_one_before_it_is_silent(retries: Retries) -> None:
+def test_a_message_starts_when_the_one_before_is_silent(retries: Retries) -> None:
     """The execution that the first one has started died, or there was nothing left to do."""
     retries.send(FAULT, FAULT)
     retries.poll()
@@ -754,7 +752,7 @@ def test_the_next_attempt_takes_the_stream_with_one_call(retries: Retries) -> No
     assert calls.call_count == 3
 
 
-def test_what_waits_is_finished_with_its_event_but_not_what_fails_later(retries: Retries) -> None:
+def test_a_parked_event_ends_waiting_messages_but_no_later_failures(retries: Retries) -> None:
     retries.send(json.dumps(body(EVENT | {"retry": retry(10)})))  # as the stream has by then
     retries.poll()
     retries.send(LAST)
@@ -774,7 +772,9 @@ def test_what_waits_is_finished_with_its_event_but_not_what_fails_later(retries:
 
 
 @pytest.mark.parametrize("code", ["ThrottlingException", ""])
-def test_an_event_is_parked_once_if_its_stream_cannot_say_so(retries: Retries, code: str) -> None:
+def test_an_event_parks_once_though_its_stream_cannot_be_written(
+    retries: Retries, code: str
+) -> None:
     retries.send(LAST)
     retries.sqs.meta.events.register(
         "after-call.sqs.SendMessage", lambda **_: retries.refuse(retries.dynamodb, "PutItem", code)

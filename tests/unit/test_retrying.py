@@ -80,14 +80,14 @@ def test_an_event_that_no_longer_waits_is_not_listed() -> None:
     assert listed(Stack(*other, line(-1, "RetryWaiting", "m"))) == []  # which cannot be parked
 
 
-def test_an_event_that_waits_again_is_listed_once_with_its_latest_reason() -> None:
+def test_an_event_waiting_again_is_listed_with_its_latest_reason() -> None:
     aws = Stack(waiting(-1, "a", 50, refusal="StartExecution: gone"), waiting(-9, "a", -2))
     [event] = retrying.retrying_events(aws)  # type: ignore[arg-type]
     assert event.next == datetime.fromtimestamp(NOW + 50, UTC)
     assert event.reasons == "E: c (2 times); StartExecution: gone"
 
 
-def test_a_list_shows_keys_as_they_are_and_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_shows_plain_keys_and_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     aws = Stack(waiting(-9, "a", 60, object_key="[red]\x1b.png", reasons=["word " * 30]))
     monkeypatch.setattr(queues, "Connection", lambda *_, **__: aws)
     printed = CliRunner(mix_stderr=False).invoke(main, ["retrying"], env={"COLUMNS": "80"})

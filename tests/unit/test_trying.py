@@ -67,9 +67,7 @@ def test_a_broken_contract_is_named_with_what_to_change(answer: Any, said: str) 
         ({"began": NOW - 6, "stalled": "PutObject"}, ""),
     ],
 )
-def test_a_fault_is_an_error_no_answer_in_time_or_a_process_that_ended(
-    facts: dict[str, Any], said: str
-) -> None:
+def test_errors_timeouts_and_dead_processes_are_faults(facts: dict[str, Any], said: str) -> None:
     defaults: dict[str, Any] = {"id": "1", "began": NOW, "process": NO_PROCESS}
     what, advice = Invocation(**defaults | facts).fault(NOW, timeout=5)
     assert [bool(what), bool(advice)] == [bool(said)] * 2
@@ -151,7 +149,7 @@ def test_an_import_may_print_anything_and_its_end_is_named(
         named(str(file), tmp_path).check(local)
 
 
-def test_a_handler_is_a_function_in_a_python_file_that_is_there(tmp_path: Path) -> None:
+def test_a_handler_is_a_function_in_an_existing_python_file(tmp_path: Path) -> None:
     for text in ("app.json", str(tmp_path / "app.py")):
         with pytest.raises(Failure):
             named(text, tmp_path)
@@ -201,7 +199,7 @@ def test_the_journal_has_each_answer_and_each_error(folder: Path) -> None:
     assert all(each.seconds is not None for each in journal)
 
 
-def test_the_first_answer_of_a_key_is_lost_or_comes_late_and_the_next_is_not(folder: Path) -> None:
+def test_only_a_keys_first_answer_is_lost_or_late(folder: Path) -> None:
     for how, first in ((FAILS, ConnectionError), (TIMES_OUT, 1)):  # it slept until after its end
         (folder / how).touch()
         answers = [invoked(folder, f"{how}/x", lambda *_: 1)[0] for _ in range(2)]

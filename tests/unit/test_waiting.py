@@ -71,7 +71,7 @@ def test_a_pause_is_advice() -> None:
         (True, [], []),
     ],
 )
-def test_a_queue_that_nothing_reads_is_wrong_except_in_a_pause(
+def test_a_queue_without_a_reader_is_wrong_unless_paused(
     is_paused: bool, read: list[str], unread: list[str]
 ) -> None:
     named = [

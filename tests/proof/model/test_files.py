@@ -14,7 +14,7 @@ print(*(getattr(each, "__file__", None) or "" for each in [*sys.modules.values()
 """
 
 
-def test_a_search_imports_nothing_but_what_decides_whether_it_is_repeated() -> None:
+def test_a_search_imports_only_files_that_decide_its_repetition() -> None:
     command = [sys.executable, "-c", IMPORTED]
     path = f"{PROJECT}:{PROJECT / 'functions'}"
     printed = subprocess.check_output(command, cwd=PROJECT, env={"PYTHONPATH": path}, text=True)  # noqa: S603
