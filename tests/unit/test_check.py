@@ -16,7 +16,7 @@ from inorder.asl.roles import Role, doing
 from inorder.asl.seconds import longest_execution
 from inorder.asl.size import MOST_BYTES, largest_answer, largest_event
 from inorder.asl.values import CAUSE_CHARACTERS, SHORT_BYTES
-from inorder.commands.policy import check
+from inorder.commands.main import main
 from inorder.model import policies
 from inorder.model.policies import asl_file
 from tests.proof.simulation.clock import Clock, Outage
@@ -248,7 +248,7 @@ def test_a_standard_file_may_wait_a_year_and_for_executions(tmp_path: Path) -> N
         ([str(file), "--standard"], 0, "no findings"),
         ([str(FILE)], 0, "longest execution 292 s, events of up to 126,637 bytes"),
     ):
-        result = CliRunner().invoke(check, arguments)
+        result = CliRunner().invoke(main, ["check", *arguments])
         assert (result.exit_code, words in result.output) == (code, True), result.output
 
 
