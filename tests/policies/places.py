@@ -49,8 +49,8 @@ class Place:
 
     def outputs(self, key: str) -> list[bytes]:
         named = {"Bucket": self.output_bucket}
-        found = self.s3.list_objects_v2(Prefix=f"out-{key}", **named).get("Contents", [])
-        return [self.s3.get_object(Key=each["Key"], **named)["Body"].read() for each in found]
+        listed = self.s3.list_objects_v2(Prefix=f"out-{key}", **named).get("Contents", [])
+        return [self.s3.get_object(Key=entry["Key"], **named)["Body"].read() for entry in listed]
 
 
 class Moto(Place):

@@ -43,12 +43,12 @@ def run_state(
     """
     states, configuration = STATES[policy], {}
     error = (mock or {}).get("errorOutput", {}).get("error")
-    if error and (found := first_for(states[name].get("Retry", []), error)[1]):
-        configuration = {"stateConfiguration": {"retrierRetryCount": found["MaxAttempts"]}}
+    if error and (retrier := first_for(states[name].get("Retry", []), error)[1]):
+        configuration = {"stateConfiguration": {"retrierRetryCount": retrier["MaxAttempts"]}}
     definition = json.dumps({"StartAt": next(iter(states)), "States": states})
-    given = CREATED if event is None else event
+    execution_input = CREATED if event is None else event
     context = {
-        "Execution": {"Id": EXECUTION, "Name": "test", "Input": given},
+        "Execution": {"Id": EXECUTION, "Name": "test", "Input": execution_input},
         "State": {"EnteredTime": "2026-11-20T09:30:00Z"},
         "StateMachine": {
             "Id": "arn:aws:states:us-east-1:123456789012:stateMachine:test",
@@ -92,10 +92,10 @@ def test_each_state_has_the_output_and_successor_of_its_table(
         mock = mocked(row.response)
         tested = run_state(local, policy, state, row.input, mock, event=row.event)
         assert tested.get("nextState") == row.following, row
-    for each in (output for output in TABLES[policy].outputs if output.state == state):
-        mock = mocked(each.response)
-        tested = run_state(local, policy, state, each.input, mock, event=each.event)
-        assert json.loads(tested["output"]) == each.output
+    for expected in (output for output in TABLES[policy].outputs if output.state == state):
+        mock = mocked(expected.response)
+        tested = run_state(local, policy, state, expected.input, mock, event=expected.event)
+        assert json.loads(tested["output"]) == expected.output
 
 
 @pytest.mark.parametrize("policy", TABLES)
@@ -108,8 +108,8 @@ def test_the_table_has_every_state_transition_attempt_output_and_condition(polic
     }
     for row in rows:
         if row.response and row.response.error and row.response != TIMED_OUT:
-            _, found = first_for(states[row.state].get("Retry", []), row.response.error)
-            assert row.response.attempts == 1 + (found["MaxAttempts"] if found else 0), row
+            _, retrier = first_for(states[row.state].get("Retry", []), row.response.error)
+            assert row.response.attempts == 1 + (retrier["MaxAttempts"] if retrier else 0), row
     passes = {name for name, state in states.items() if state["Type"] == "Pass"}
     assert passes <= {output.state for output in table.outputs}
     conditional = {
@@ -137,8 +137,8 @@ def test_each_conditional_write_changes_only_the_records_that_it_may(
         if write.before is not None:
             created.put_item(Item=key | write.before)
         tested = run_state(local, policy, state, TABLES[policy].data, KeyTableName=created.name)
-        found = created.get_item(Key=key).get("Item")
-        assert found == (None if write.after is None else key | write.after)
+        record = created.get_item(Key=key).get("Item")
+        assert record == (None if write.after is None else key | write.after)
         assert ("ConditionalCheckFailed" in tested["output"]) == write.is_refused
 
 

@@ -66,8 +66,8 @@ def delete(
 ) -> dict[str, Any]:
     """Delete an object, or one version or delete marker of it, and build the event of it."""
     version = {"VersionId": version_id} if version_id else {}
-    found = s3.delete_object(Bucket=bucket, Key=key, **version).get("VersionId") or None
-    return deleted(key, bucket=bucket, sequencer=sequencer, version_id=found)
+    deleted_version = s3.delete_object(Bucket=bucket, Key=key, **version).get("VersionId") or None
+    return deleted(key, bucket=bucket, sequencer=sequencer, version_id=deleted_version)
 
 
 def shipped(name: str) -> dict[str, Any]:
@@ -78,18 +78,18 @@ def shipped(name: str) -> dict[str, Any]:
 
 def changed(event: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     """Copy an event, or a record, with another value in a field such as ``detail.object.key``."""
-    made = copy.deepcopy(event)
+    copied = copy.deepcopy(event)
     *parents, last = path.split(".")
-    _inside(made, parents)[last] = value
-    return made
+    _inside(copied, parents)[last] = value
+    return copied
 
 
 def without(event: dict[str, Any], path: str) -> dict[str, Any]:
     """Copy an event, or a record, without one field; `path` is as for `changed`."""
-    made = copy.deepcopy(event)
+    copied = copy.deepcopy(event)
     *parents, last = path.split(".")
-    del _inside(made, parents)[last]
-    return made
+    del _inside(copied, parents)[last]
+    return copied
 
 
 def sqs_batch(*bodies: str, queue: str = "retry") -> dict[str, Any]:
@@ -99,7 +99,7 @@ def sqs_batch(*bodies: str, queue: str = "retry") -> dict[str, Any]:
         "eventSource": "aws:sqs",
         "eventSourceARN": f"arn:aws:sqs:us-east-1:123456789012:{queue}",
     }
-    return {"Records": [each | named for each in messages]}
+    return {"Records": [message | named for message in messages]}
 
 
 def _event(kind: str, bucket: Any, described: dict[str, Any]) -> dict[str, Any]:

@@ -178,15 +178,15 @@ class InProcess:
         return next((each for each in self.records() if each["id"].endswith(ids)), {})
 
     def records(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.table.scan()["Items"]
-        return found
+        items: list[dict[str, Any]] = self.table.scan()["Items"]
+        return items
 
     def park(self) -> None:
         """Let the retry queue's function park what it does not retry."""
         received = self._sqs.receive_message(QueueUrl=self.retry_queue, MaxNumberOfMessages=10)
-        for each in received.get("Messages", []):
+        for message in received.get("Messages", []):
             now = time.time()
-            fault = Fault.read(Message(each["MessageId"], each["Body"], now))
+            fault = Fault.read(Message(message["MessageId"], message["Body"], now))
             decision = fault.decide(now, patience=86_400) if fault else None
             if isinstance(decision, Park):
                 self._sqs.send_message(QueueUrl=self.parked_queue, MessageBody=decision.body)

@@ -46,15 +46,15 @@ def _session() -> boto3.Session:
 
 
 @cache
-def transformed(given: tuple[tuple[str, str], ...] = (), file: str = FILE) -> Json:
+def transformed(parameters: tuple[tuple[str, str], ...] = (), file: str = FILE) -> Json:
     """Transform a template with SAM, which resolves the parameters that are given."""
     parsed = template(file)
-    properties = [each.get("Properties", {}) for each in parsed["Resources"].values()]
-    for each in [*properties, parsed.get("Globals", {}).get("Function", {})]:
-        for field in {"CodeUri", "DefinitionUri"} & each.keys():  # SAM wants them uploaded
-            each[field] = "s3://bucket/key"
+    properties = [part.get("Properties", {}) for part in parsed["Resources"].values()]
+    for part in [*properties, parsed.get("Globals", {}).get("Function", {})]:
+        for field in {"CodeUri", "DefinitionUri"} & part.keys():  # SAM wants them uploaded
+            part[field] = "s3://bucket/key"
     translator = Translator({}, Parser(), boto_session=_session())
-    translated: Json = translator.translate(parsed, dict(given))
+    translated: Json = translator.translate(parsed, dict(parameters))
     translator.metrics.publish()  # to nowhere; without it, SAM warns
     return translated
 
@@ -62,8 +62,8 @@ def transformed(given: tuple[tuple[str, str], ...] = (), file: str = FILE) -> Js
 def resources_with(parameters: dict[str, str], file: str = FILE) -> Json:
     """List the resources of a deployment, by logical ID, without intrinsic functions."""
     values = _values(_parsed(file), parameters)
-    found = resolve(transformed(tuple(sorted(values.items())), file), parameters)
-    resources: Json = found["Resources"]
+    resolved = resolve(transformed(tuple(sorted(values.items())), file), parameters)
+    resources: Json = resolved["Resources"]
     return resources
 
 
@@ -147,9 +147,9 @@ class _Resolver:
 
     def _sub(self, argument: Any) -> str:
         text, more = argument if isinstance(argument, list) else (argument, {})
-        known = self._values | self.resolve(more)
+        values = self._values | self.resolve(more)
 
-        def found(name: re.Match[str]) -> str:
-            return str(known.get(name[1], name[1]))
+        def value_of(name: re.Match[str]) -> str:
+            return str(values.get(name[1], name[1]))
 
-        return re.sub(r"\$\{([\w.:]+)\}", found, text)
+        return re.sub(r"\$\{([\w.:]+)\}", value_of, text)

@@ -20,8 +20,8 @@ def substitute(definition: Path | str, substitutions: Mapping[str, str]) -> str:
     """Replace the ``${Names}`` of an ASL file, or of its text, as SAM does it."""
     text = definition if isinstance(definition, str) else definition.read_text(encoding="utf-8")
 
-    def value(found: re.Match[str]) -> str:
-        name, kind = found.groups()
+    def value(match: re.Match[str]) -> str:
+        name, kind = match.groups()
         return substitutions.get(name + kind) or _STAND_INS[kind].format(name)
 
     return re.sub(rf"\$\{{(\w+?)({'|'.join(_STAND_INS)})\}}", value, text)

@@ -25,8 +25,8 @@ class Deployed:
 
     def __getitem__(self, name: str) -> Json:
         """Give the properties of a resource."""
-        found: Json = self.resources[name]["Properties"]
-        return found
+        properties: Json = self.resources[name]["Properties"]
+        return properties
 
     def __contains__(self, name: str) -> bool:
         return name in self.resources
@@ -37,13 +37,13 @@ class Deployed:
 
     def target(self, rule: str = "EventsRule") -> Json:
         """Give the only target of a rule."""
-        [target] = self[rule]["Targets"]
-        found: Json = target
-        return found
+        targets: list[Json] = self[rule]["Targets"]
+        [target] = targets
+        return target
 
     def variables(self, function: str) -> Json:
-        found: Json = self[function]["Environment"]["Variables"]
-        return found
+        variables: Json = self[function]["Environment"]["Variables"]
+        return variables
 
     def statements(self, role: str) -> list[Json]:
         """List the statements of a role, also from policies that are resources."""

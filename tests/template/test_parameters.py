@@ -142,12 +142,12 @@ def test_an_own_function_is_named_by_its_arn() -> None:
 
 
 def test_the_work_policy_reaches_the_shipped_or_named_role() -> None:
-    for given, roles in [
+    for parameters, roles in [
         ({}, ["InvertImageRole"]),
         ({"WorkFunctionArn": FUNCTION, "WorkFunctionRoleName": "mine"}, ["mine"]),
         ({"WorkFunctionArn": FUNCTION}, None),
     ]:
-        assert Deployed(**given)["WorkFunctionPolicy"].get("Roles") == roles
+        assert Deployed(**parameters)["WorkFunctionPolicy"].get("Roles") == roles
 
 
 def test_a_stack_with_own_buckets_uses_them_and_creates_none() -> None:
@@ -317,25 +317,25 @@ def test_alarms_report_old_messages_and_functions_that_fail() -> None:
     https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html
     """
     stack = Deployed()
-    found, queues = dict(stack.of(ALARM)), stack.of("SQS::Queue")
-    parked = found.pop("EventParkedAlarm")  # at once: a person must decide
+    alarms, queues = dict(stack.of(ALARM)), stack.of("SQS::Queue")
+    parked = alarms.pop("EventParkedAlarm")  # at once: a person must decide
     assert (parked["MetricName"], parked["Threshold"]) == ("ApproximateNumberOfMessagesVisible", 1)
     assert (parked["Period"] * parked["EvaluationPeriods"], parked["Statistic"]) == (300, "Maximum")
     assert watched(parked) == "ParkedEventsQueue"
-    idle = found.pop("NoSweepAlarm")  # a sweep that does not run makes no error
+    idle = alarms.pop("NoSweepAlarm")  # a sweep that does not run makes no error
     assert (idle["MetricName"], idle["TreatMissingData"]) == ("Invocations", "breaching")
     assert (idle["ComparisonOperator"], idle["Threshold"]) == ("LessThanThreshold", 1)
     assert idle["Period"] * idle["EvaluationPeriods"] == 15 * 60
     assert watched(idle) == "HealKeysFunction"
-    found = {watched(alarm): alarm for alarm in found.values()}
+    alarms = {watched(alarm): alarm for alarm in alarms.values()}
     functions = {"RetryEventsFunction": 3 * 3600, "HealKeysFunction": 15 * 60}
-    assert found.keys() == queues.keys() | functions.keys()
+    assert alarms.keys() == queues.keys() | functions.keys()
     for name, seconds in functions.items():
-        alarm = found[name]
+        alarm = alarms[name]
         assert (alarm["Namespace"], alarm["MetricName"]) == ("AWS/Lambda", "Errors")
         assert alarm["Period"] * alarm["EvaluationPeriods"] == seconds
     for name, queue in queues.items():
-        alarm = found[name]
+        alarm = alarms[name]
         metric = (alarm["Namespace"], alarm["MetricName"], alarm["Statistic"])
         assert metric == ("AWS/SQS", "ApproximateAgeOfOldestMessage", "Maximum")
         assert alarm["ComparisonOperator"] == "GreaterThanOrEqualToThreshold"

@@ -53,17 +53,17 @@ EVERYTHING = {"Policy": OF_EACH}
 
 def needed(stack: Deployed, machine: str) -> set[Grant]:
     """Derive from the ASL and its substitutions what a state machine needs."""
-    found: set[Grant] = set()
+    grants: set[Grant] = set()
     for state in json.loads((PROJECT / FILES[machine]).read_text())["States"].values():
         if state.get("Resource") == START:
-            found.add(("states:StartExecution", state_machine_arn("*")))
+            grants.add(("states:StartExecution", state_machine_arn("*")))
         elif state["Type"] == "Task":
             action, field = INTEGRATIONS[state["Resource"].removeprefix("arn:aws:states:::")]
             [parameters] = state["Parameters"].get("Entries", [state["Parameters"]])
             substitution = parameters[field].removeprefix("${").removesuffix("}")
-            given = stack[machine]["DefinitionSubstitutions"][substitution]
-            found.add((action, f"{given.removesuffix('.Arn')}.Arn"))
-    return found
+            resource = stack[machine]["DefinitionSubstitutions"][substitution]
+            grants.add((action, f"{resource.removesuffix('.Arn')}.Arn"))
+    return grants
 
 
 def test_the_state_machines_may_do_only_what_their_definitions_do() -> None:
@@ -252,10 +252,12 @@ def test_queues_are_encrypted_and_take_named_senders_messages_over_tls() -> None
         assert policy["Queues"] == [name]
         denied, *allowed = policy["PolicyDocument"]["Statement"]
         assert denied == TLS_ONLY | {"Action": "sqs:*", "Resource": f"{name}.Arn"}
-        assert [(each["Principal"]["Service"], each["Condition"]) for each in allowed] == senders
-        for each in allowed:
-            assert (each["Effect"], each["Action"]) == ("Allow", "sqs:SendMessage")
-            assert each["Resource"] == f"{name}.Arn"
+        assert [
+            (statement["Principal"]["Service"], statement["Condition"]) for statement in allowed
+        ] == senders
+        for statement in allowed:
+            assert (statement["Effect"], statement["Action"]) == ("Allow", "sqs:SendMessage")
+            assert statement["Resource"] == f"{name}.Arn"
 
 
 HOLDS_DATA = ("S3::Bucket", "DynamoDB::Table", "SQS::Queue")

@@ -66,12 +66,12 @@ def named(value: Any) -> Iterator[str]:
 
 def earlier(resources: dict[str, Any], name: str) -> set[str]:
     """Name all that CloudFormation creates before a resource."""
-    found, open_ = set[str](), [name]
+    names, open_ = set[str](), [name]
     while open_:
-        new = resources.keys() & set(named(resources[open_.pop()])) - found
-        found |= new
+        new = resources.keys() & set(named(resources[open_.pop()])) - names
+        names |= new
         open_ += new
-    return found
+    return names
 
 
 PAUSED = {"Paused": "true"}

@@ -106,11 +106,11 @@ class _Replay:
 
     def _read_object(self, call: S3Call) -> dict[str, Any]:
         answer = self._answer(call)
-        found = {
+        response = {
             **{"ETag": answer.etag, "Metadata": dict(answer.metadata)},
             **{"Body": BytesIO(answer.content.encode()), "ContentLength": len(answer.content)},
         }
-        return found | ({"VersionId": answer.version} if answer.version else {})
+        return response | ({"VersionId": answer.version} if answer.version else {})
 
     def head_object(self, Bucket: str, Key: str, VersionId: str | None = None) -> dict[str, Any]:  # noqa: N803
         what = "HEAD output" if Bucket == OUTPUT_BUCKET else "HEAD source"
@@ -201,24 +201,24 @@ class Engine:
 
     def _take(self, taken: Taken) -> StepResult:
         name, execution, data, item, event, mock, token, is_later = taken
-        state, compiled, given = self.states[name], self._compiled[name], read(data)
+        state, compiled, state_input = self.states[name], self._compiled[name], read(data)
         clock = self._clocks[is_later]
         context = Context(Execution(execution, read(event), 0), clock, "")
         table, sent, error = Table(clock), dict[str, Any](), state.get("Error")
         table.items = {read(item)["id"]["S"]: read(item)} if item else {}
         try:
             if state["Type"] != "Task":
-                following, output = compiled.passed(given, context)
+                following, output = compiled.passed(state_input, context)
             else:
-                request = compiled.parameters(given, context)
+                request = compiled.parameters(state_input, context)
                 sent = request if service_of(state) in SENT_TO and not mock else {}
                 try:
                     result = _result_of(state, mock, request, table)
                 except ServiceError as failed:
                     error = failed.name
-                    following, output = compiled.failed(given, failed)
+                    following, output = compiled.failed(state_input, failed)
                 else:
-                    following, output = compiled.succeeded(given, result, context)
+                    following, output = compiled.succeeded(state_input, result, context)
         except UncaughtError as uncaught:
             return StepResult(None, data, item, error=f"States.Runtime, as {uncaught},")
         if is_write(state) and not mock:
@@ -257,11 +257,11 @@ class Engine:
 
 @cache
 def _called(code: Code, event: str, answers: tuple[S3Answer, ...]) -> Called:
-    given, fence = json.loads(event), code.run()["Fence"]
+    payload, fence = json.loads(event), code.run()["Fence"]
     replay = _Replay(answers)
     shipped = fence(replay, OUTPUT_BUCKET, 100, _work, True, InvalidImage)
     try:
-        result: dict[str, str] = shipped.answer(given | {"event": given}, 1)
+        result: dict[str, str] = shipped.answer(payload | {"event": payload}, 1)
     except _Pending as pending:
         call: S3Call = pending.args[0]
         return call

@@ -152,8 +152,10 @@ class Executions:
         more = {name: event[name] for name in ("retry",) if name in event}
         added = {*more, "account", "resources"}  # the last two are empty in a record's event
         same = {name: value for name, value in event.items() if name not in added}
-        known = [each for each in self._scenario.events if self._scenario.event(each) == same]
-        return Arrival(known[0], json.dumps(more, sort_keys=True)) if known else None
+        numbers = [
+            number for number in self._scenario.events if self._scenario.event(number) == same
+        ]
+        return Arrival(numbers[0], json.dumps(more, sort_keys=True)) if numbers else None
 
     # Tasks and Waits
 

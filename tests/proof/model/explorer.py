@@ -51,10 +51,12 @@ class Explorer(Executions):
                 yield from self._start(after, name, delivery, 1)
                 if state.repeats and delivery.label == "retried":
                     yield from self._start(state.spend("repeats"), name, delivery, 1)
-        for name, delivery, number in state.known if state.restarts else ():
-            known = {*state.known, (name, delivery, number + 1)} - {(name, delivery, number)}
+        for name, delivery, number in state.restartable if state.restarts else ():
+            restartable = {*state.restartable, (name, delivery, number + 1)} - {
+                (name, delivery, number)
+            }
             again = state.spend("restarts")
-            again = again._replace(known=tuple(sorted(known)) if again.restarts else ())
+            again = again._replace(restartable=tuple(sorted(restartable)) if again.restarts else ())
             yield from self._start(again, name, delivery, number + 1)
         for run in state.runs:
             others = state.without(run)
@@ -135,7 +137,7 @@ class Explorer(Executions):
             yield f"{what.event} is {what.label}", state, ENDLESS
             return
         if state.restarts and number == 1 and what.label == "delivered":
-            state = state._replace(known=tuple(sorted({*state.known, (name, what, 1)})))
+            state = state._replace(restartable=tuple(sorted({*state.restartable, (name, what, 1)})))
         label = f"{name} is {what.label if number == 1 else 'restarted'}"
         for start in self._promise.first_states(what.event):
             run = Run(name, number, *what, start, "")
@@ -200,8 +202,8 @@ class Explorer(Executions):
                 after = state.spend("sweeps")._replace(swept=(pair,))
                 yield f"a sweep reads {pair[0]}", after, None
         for pair in state.swept:
-            known = state._replace(swept=())
-            yield self._swept(known, self._engine.hand_over(pair, state.items))
+            after = state._replace(swept=())
+            yield self._swept(after, self._engine.hand_over(pair, state.items))
 
     def _is_dead(self, state: State, pair: tuple[str, str]) -> bool:
         """Tell whether a record has the lock of an execution that is dead."""

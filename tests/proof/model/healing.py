@@ -85,7 +85,7 @@ def retried(body: str) -> dict[str, Any] | None:
     decision = fault.decide(now=sent + 1_000_000, patience=inf) if fault else None
     if not isinstance(decision, Start):
         return None
-    made: dict[str, Any] = json.loads(decision.input)
+    event: dict[str, Any] = json.loads(decision.input)
     # No state reads this field, and states that are alike should be equal.
-    made["retry"] |= {"reasons": [], "attempt": 1}
-    return made
+    event["retry"] |= {"reasons": [], "attempt": 1}
+    return event

@@ -115,8 +115,8 @@ class Promise:
 
     def is_next(self, state: State, run: Run, item: str | None) -> bool:
         """Tell whether a run's event is the next one of a free key, by the key's record."""
-        known, own = attribute(item, "sequencer") or "", self.sequencer(run)
-        return known < own or (known == own and run.event not in state.done)
+        recorded, own = attribute(item, "sequencer") or "", self.sequencer(run)
+        return recorded < own or (recorded == own and run.event not in state.done)
 
     def check_release(
         self,

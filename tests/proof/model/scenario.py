@@ -146,13 +146,17 @@ class Scenario:
             if self.version(event) != event:
                 there.remove(self.version(event))
             else:
-                kept = [each for each in there if self.is_named(event) or self.is_named(each)]
+                kept = [
+                    version for version in there if self.is_named(event) or self.is_named(version)
+                ]
                 there = [*kept, event]
         return there
 
     def find(self, version_id: str, happened: int) -> int | None:
         """Give the version or marker of an ID, if it exists."""
-        there = [each for each in self.versions(happened) if self.version_id(each) == version_id]
+        there = [
+            version for version in self.versions(happened) if self.version_id(version) == version_id
+        ]
         is_gone = there and self.is_deletion(there[0]) and not self.is_versioned(happened)
         return None if is_gone or not there else there[0]
 
@@ -164,7 +168,7 @@ class Scenario:
         later = range(upload + 1, happened + 1)
         if self.is_named(upload):
             return upload not in self.versions(happened)
-        return any(self.is_deletion(each) and not self.is_named(each) for each in later)
+        return any(self.is_deletion(event) and not self.is_named(event) for event in later)
 
     def current(self, happened: int) -> int | None:
         """Give the upload that is the current object, or None if there is no object."""

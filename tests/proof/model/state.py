@@ -102,7 +102,7 @@ class State(NamedTuple):
     late: tuple[Run, ...] = ()  # writes that will take effect, as the run that made each was before
     swept: tuple[tuple[str, str], ...] = ()  # a record that a sweep has read, and will hand over
     # What may be restarted: name, delivery, number of runs.
-    known: tuple[tuple[str, Arrival, int], ...] = ()
+    restartable: tuple[tuple[str, Arrival, int], ...] = ()
     # What the promise refers to:
     # - events whose work is marked as done, or that the outputs have shown at some time
     done: frozenset[int] = frozenset()
@@ -161,17 +161,17 @@ def free_name(state: State, event: int) -> str | None:
 
     It is None if there are more than a search of anything right has.
     """
-    referring = (state.items, state.swept, state.runs, state.known, state.late)
-    known = set(_NAME.findall(repr(referring)))
+    referring = (state.items, state.swept, state.runs, state.restartable, state.late)
+    taken = set(_NAME.findall(repr(referring)))
     names = (f"{event}{letter}" for letter in ascii_lowercase)
-    return next((name for name in names if name not in known), None)
+    return next((name for name in names if name not in taken), None)
 
 
 def renamed(state: State) -> State:
     """Name the executions of each event in the order of what they do."""
-    named = (state.items, state.swept, state.runs, state.late, state.known)
+    named = (state.items, state.swept, state.runs, state.late, state.restartable)
     new = _renamed(*named)
-    fields = ("items", "swept", "runs", "late", "known")
+    fields = ("items", "swept", "runs", "late", "restartable")
     return state if new == named else state._replace(**dict(zip(fields, new, strict=True)))
 
 
@@ -181,24 +181,24 @@ def _renamed(
     swept: tuple[tuple[str, str], ...],
     runs: tuple[Run, ...],
     late: tuple[Run, ...],
-    known: tuple[Any, ...],
+    restartable: tuple[Any, ...],
 ) -> tuple[Any, ...]:
     kept = _all_names(item for _, item in (*items, *swept))
-    used = kept | {run.execution for run in (*runs, *late)} | {name for name, *_ in known}
+    used = kept | {run.execution for run in (*runs, *late)} | {name for name, *_ in restartable}
     does: dict[str, list[Any]] = {name: [] for name in used}
     for run in (*runs, *late):
         does[run.execution].append(_masked(run))
     new: dict[str, str] = {}
     letters = dict.fromkeys("123456789", 0)
-    for name in sorted(used, key=lambda each: (each not in kept, does[each], each)):
+    for name in sorted(used, key=lambda name: (name not in kept, does[name], name)):
         new[name] = f"{name[0]}{ascii_lowercase[letters[name[0]]]}"
         letters[name[0]] += 1
     others = _all_names(run.data for run in (*runs, *late))
     if others <= used and all(name == other for name, other in new.items()):
-        return items, swept, runs, late, known
+        return items, swept, runs, late, restartable
 
     def rename(text: str) -> str:
-        return _NAME.sub(lambda found: new.get(found[0], _GONE), text)
+        return _NAME.sub(lambda match: new.get(match[0], _GONE), text)
 
     def rename_run(run: Run) -> Run:
         return run._replace(execution=new[run.execution], data=rename(run.data))
@@ -208,7 +208,7 @@ def _renamed(
         tuple((key, rename(item)) for key, item in swept),
         tuple(sorted(map(rename_run, runs), key=lambda run: run[:2])),
         tuple(sorted(map(rename_run, late))),
-        tuple(sorted((new[name], what, number) for name, what, number in known)),
+        tuple(sorted((new[name], what, number) for name, what, number in restartable)),
     )
 
 

@@ -37,7 +37,7 @@ class Mixture(NamedTuple):
 
 
 def _asking(check: str) -> Any:
-    return lambda mixed, *given: mixed.ask(check, *given)
+    return lambda mixed, *arguments: mixed.ask(check, *arguments)
 
 
 class Mixed(Promise):
@@ -64,27 +64,29 @@ class Mixed(Promise):
         starts = self.engine.starts
         return [starts[self.number(event)]] if self.mixture.others else starts
 
-    def seen(self, given: Any, part: Promise) -> Any:
+    def seen(self, value: Any, part: Promise) -> Any:
         """Give something as a policy knows it: without the names, and the outputs, of the other."""
-        match given:
+        match value:
             case State():
-                known = given._replace(runs=tuple(self.seen(each, part) for each in given.runs))
+                seen = value._replace(runs=tuple(self.seen(member, part) for member in value.runs))
                 if not self.mixture.others:
-                    return known
-                own = {each for each in given.effective if self.parts[self.number(each)] is part}
-                return known._replace(effective=frozenset(own))
+                    return seen
+                own = {
+                    member for member in value.effective if self.parts[self.number(member)] is part
+                }
+                return seen._replace(effective=frozenset(own))
             case Run():
-                return given._replace(state=_name(given.state))
+                return value._replace(state=_name(value.state))
             case StepResult():
-                return given._replace(following=given.following and _name(given.following))
+                return value._replace(following=value.following and _name(value.following))
             case str():
-                return _name(given)
-        return given
+                return _name(value)
+        return value
 
-    def ask(self, check: str, *given: Any) -> Any:
+    def ask(self, check: str, *arguments: Any) -> Any:
         """Let the policy of a run check something."""
-        part = self.of(next(each for each in given if isinstance(each, Run)).state)
-        return getattr(part, check)(*(self.seen(each, part) for each in given))
+        part = self.of(next(argument for argument in arguments if isinstance(argument, Run)).state)
+        return getattr(part, check)(*(self.seen(argument, part) for argument in arguments))
 
     check_start, check_task, check_waiting, check_outcome, is_done = map(
         _asking, ("check_start", "check_task", "check_waiting", "check_outcome", "is_done")
@@ -92,7 +94,7 @@ class Mixed(Promise):
 
     def writer(self, key: str) -> Promise:
         """Give the policy that an output is of, by the output's key."""
-        return next(each for each in self.parts if isinstance(each, EveryVersion) != (key == KEY))
+        return next(part for part in self.parts if isinstance(part, EveryVersion) != (key == KEY))
 
     def check_output(
         self, state: State, key: str, before: Stored | None, after: Stored

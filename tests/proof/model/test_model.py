@@ -21,11 +21,11 @@ def each_of(kind: str, *fields: str) -> pytest.MarkDecorator:
         for field in fields
         for case in getattr(suite, field)
     )
-    made = [
+    parameters = [
         pytest.param(suite, case, id=f"{suite}-{case}", marks=pytest.mark.policy(policy))
         for policy, suite, case in cases
     ]
-    return pytest.mark.parametrize(("suite", kind), made)
+    return pytest.mark.parametrize(("suite", kind), parameters)
 
 
 @each_of("scenario", "short", *["full"] * LONG)
@@ -35,6 +35,6 @@ def test_promise_holds_in_every_state(engine: Engine, suite: Suite, scenario: Sc
 
 @each_of("breakage", "breakages")
 def test_what_is_broken_breaks_a_promise(engine: Engine, suite: Suite, breakage: Breakage) -> None:
-    found = suite.search_broken(engine, breakage)
-    print(found)  # noqa: T201 - with `-rP`, pytest shows the trace
-    assert found.problem == breakage.problem
+    result = suite.search_broken(engine, breakage)
+    print(result)  # noqa: T201 - with `-rP`, pytest shows the trace
+    assert result.problem == breakage.problem

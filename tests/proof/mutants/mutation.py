@@ -29,10 +29,10 @@ def mutants_of(definition: str) -> Iterator[tuple[str, str, str]]:
     whole = json.loads(definition)
     for where in whole["States"]:
         for kind in (_without_rule, _without_handler, _substituted, _changed):
-            for change, made in kind(whole, where):
-                if "States" not in made:
-                    made = {**whole, "States": {**whole["States"], where: made}}  # noqa: PLW2901
-                yield where, change, json.dumps(made)
+            for change, mutant in kind(whole, where):
+                if "States" not in mutant:
+                    mutant = {**whole, "States": {**whole["States"], where: mutant}}  # noqa: PLW2901
+                yield where, change, json.dumps(mutant)
 
 
 def is_refused(definition: str) -> bool:
@@ -116,9 +116,9 @@ def _substituted(whole: Json, where: str) -> Changes:
 
 
 def _bypassed(whole: Json, where: str, to: str) -> Json:
-    made: Json = redirected(whole, {where: to})
-    del made["States"][where]
-    return made
+    mutant: Json = redirected(whole, {where: to})
+    del mutant["States"][where]
+    return mutant
 
 
 def _changed(whole: Json, where: str) -> Changes:
@@ -158,9 +158,9 @@ def _wanted(condition: Json) -> dict[str, set[str]]:
     if "StringEquals" in condition:
         return {condition["Variable"]: {condition["StringEquals"]}}
     if "Or" in condition:
-        each = [_wanted(part) for part in condition["Or"]]
-        names = set.intersection(*map(set, each))
-        return {name: set.union(*(texts[name] for texts in each)) for name in names}
+        alternatives = [_wanted(part) for part in condition["Or"]]
+        names = set.intersection(*map(set, alternatives))
+        return {name: set.union(*(texts[name] for texts in alternatives)) for name in names}
     return {k: v for part in condition.get("And", []) for k, v in _wanted(part).items()}
 
 
@@ -244,13 +244,13 @@ def _split(text: str, separator: str) -> list[str]:
 
 def _without_unused(parameters: Json) -> Json:
     """Drop empty expressions and unused names and values, because DynamoDB refuses them."""
-    made = {key: value for key, value in parameters.items() if value != ""}
-    used = [made.get(name, "") for name in _EXPRESSIONS]
+    cleaned = {key: value for key, value in parameters.items() if value != ""}
+    used = [cleaned.get(name, "") for name in _EXPRESSIONS]
     for field in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
-        given = made.pop(field, {}).items()
-        if kept := {k: v for k, v in given if re.search(rf"{k}\b", " ".join(used))}:
-            made[field] = kept
-    return made
+        entries = cleaned.pop(field, {}).items()
+        if kept := {k: v for k, v in entries if re.search(rf"{k}\b", " ".join(used))}:
+            cleaned[field] = kept
+    return cleaned
 
 
 _TYPED = ("Item", "ExpressionAttributeValues")

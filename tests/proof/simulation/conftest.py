@@ -56,7 +56,9 @@ def assert_promise(cloud: Cloud, *, may_drop: bool = False) -> None:
 def hot_key_whose_holder_dies(gap: float) -> tuple[Cloud, float]:
     """Let the first holder of a key die, whose events go on; tell when one is processed first."""
     cloud = Cloud(
-        Settings(dies=lambda each, state: each.id == "execution-0" and state == "Invert Image")
+        Settings(
+            dies=lambda execution, state: execution.id == "execution-0" and state == "Invert Image"
+        )
     )
     for number in range(round(2400 / gap)):
         cloud.upload("0.png", gap * number)

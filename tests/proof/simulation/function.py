@@ -118,10 +118,10 @@ class Objects:
     def _source(self, key: str, version: str | None) -> Json:
         """Find a source: its current version, unless another one is named."""
         versions = self._sources.get(key, {})
-        found = next(reversed(versions), None) if version in {None, "null"} else version
-        if found not in versions:
+        chosen = next(reversed(versions), None) if version in {None, "null"} else version
+        if chosen not in versions:
             raise client_error("404", 404)
-        return {"ETag": versions[found]} | ({"VersionId": found} if found else {})
+        return {"ETag": versions[chosen]} | ({"VersionId": chosen} if chosen else {})
 
     def _call(self, action: Callable[[], Json]) -> Json:
         before = self._clock.elapsed

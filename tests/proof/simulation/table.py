@@ -106,8 +106,8 @@ class Table:
 
     def paginate(self, IndexName: str, **_: Any) -> Iterator[Json]:  # noqa: N803
         assert IndexName == INDEX
-        found = self._clock.call("dynamodb", lambda: self.having(SINCE), attempts=2)
-        yield {"Items": [_projected(item, {"id", SINCE}) for item in found]}
+        items = self._clock.call("dynamodb", lambda: self.having(SINCE), attempts=2)
+        yield {"Items": [_projected(item, {"id", SINCE}) for item in items]}
 
     def put_item(self, **request: Any) -> None:
         self._clock.call("dynamodb", lambda: self.put(request))
@@ -129,38 +129,38 @@ def _names(request: Json) -> Names:
 
 
 def _projected(item: Json, wanted: set[str]) -> Json:
-    return {name: each for name, each in item.items() if name in wanted}
+    return {name: value for name, value in item.items() if name in wanted}
 
 
 @cache
 def _condition(text: str, names: Names) -> Callable[[Json, Json], bool]:
     """Compile a condition. Python's `and` and `or` bind as DynamoDB's do."""
-    known, clauses = dict(names), list[Callable[[Json, Json], bool]]()
+    placeholders, clauses = dict(names), list[Callable[[Json, Json], bool]]()
 
-    def compiled(found: re.Match[str]) -> str:
-        clauses.append(_clause(found, known))
+    def compiled(match: re.Match[str]) -> str:
+        clauses.append(_clause(match, placeholders))
         return f"holds[{len(clauses) - 1}]"
 
     formula = re.sub("AND|OR", lambda word: word[0].lower(), _CLAUSE.sub(compiled, text))
     assert re.fullmatch(r"(holds\[\d+\]|and|or|[ ()])+", formula), text
     code = compile(formula, text, "eval")
-    return lambda item, values: eval(code, {"holds": [each(item, values) for each in clauses]})  # noqa: S307
+    return lambda item, values: eval(code, {"holds": [clause(item, values) for clause in clauses]})  # noqa: S307
 
 
-def _clause(found: re.Match[str], names: dict[str, str]) -> Callable[[Json, Json], bool]:
-    name = found["name"] or found["text"] or found["one"]
+def _clause(match: re.Match[str], names: dict[str, str]) -> Callable[[Json, Json], bool]:
+    name = match["name"] or match["text"] or match["one"]
     name = names.get(name, name)
-    if found["exists"]:
-        return lambda item, _: (name in item) == (found["exists"] == "exists")
-    if start := found["start"]:
+    if match["exists"]:
+        return lambda item, _: (name in item) == (match["exists"] == "exists")
+    if start := match["start"]:
         return lambda item, values: (
             item.get(name, {}).get("S", "").startswith(values[start]["S"]) and name in item
         )
-    compare, is_unequal = _COMPARED[found["compare"]], found["compare"] == "<>"
+    compare, is_unequal = _COMPARED[match["compare"]], match["compare"] == "<>"
 
     def compared(item: Json, values: Json) -> bool:
         """Compare as DynamoDB: only `<>` is true of a missing attribute, or of another type."""
-        one, other = _typed(item.get(name, {})), _typed(values[found["other"]])
+        one, other = _typed(item.get(name, {})), _typed(values[match["other"]])
         return compare(one[1], other[1]) if one[0] == other[0] else is_unequal
 
     return compared
@@ -174,13 +174,17 @@ def _typed(value: Json) -> tuple[str, Any]:
 @cache
 def _update(text: str, names: Names) -> tuple[list[tuple[str, str, str]], set[str]]:
     """Give what an update assigns, each unless another attribute is present, and removes."""
-    known, found = dict(names), _UPDATE.fullmatch(text)
-    assert found, text
-    sets, removes = found.groups(default="")
+    placeholders, match = dict(names), _UPDATE.fullmatch(text)
+    assert match, text
+    sets, removes = match.groups(default="")
     assignments = list(_ASSIGNMENT.finditer(sets))
-    assert "".join(each[0] for each in assignments) == sets, text
+    assert "".join(part[0] for part in assignments) == sets, text
     assigned = [
-        (known.get(each[1], each[1]), known.get(each[2], each[2]) or "", each[3] or each[4])
-        for each in assignments
+        (
+            placeholders.get(part[1], part[1]),
+            placeholders.get(part[2], part[2]) or "",
+            part[3] or part[4],
+        )
+        for part in assignments
     ]
-    return assigned, {known.get(each, each) for each in removes.split(", ")}
+    return assigned, {placeholders.get(part, part) for part in removes.split(", ")}

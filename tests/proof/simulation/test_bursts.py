@@ -25,7 +25,7 @@ def test_a_burst_needs_little_extra_time_and_few_calls(
     settings = Settings(concurrency=10, seconds=0.5, shares_concurrency=shares_concurrency)
     cloud = uploaded_at_once(settings, keys=500)
     assert_promise(cloud)
-    assert {each.outcome for each in cloud.executions} <= {"Processed", "Retrying"}
+    assert {execution.outcome for execution in cloud.executions} <= {"Processed", "Retrying"}
     assert cloud.clock.total("invocations") == 500
     assert cloud.clock.total("dynamodb") < 5 * 500
     assert cloud.makespan <= 1.35 * 500 * 0.5 / 10
@@ -42,20 +42,20 @@ def test_a_burst_uses_a_large_concurrency() -> None:
 def test_twenty_keys_with_twenty_versions_each_end_right(policy: str) -> None:
     cloud = uploaded_at_once(Settings(policy, concurrency=5), keys=20, versions=20)
     assert_promise(cloud)
-    assert {each.outcome for each in cloud.executions} <= EVERYONE
+    assert {execution.outcome for execution in cloud.executions} <= EVERYONE
 
 
 def test_a_hundred_versions_of_one_key_wait_for_nobody() -> None:
     cloud = uploaded_at_once(Settings("every-version", seconds=3), keys=1, versions=100)
     assert_promise(cloud)
-    assert {each.outcome for each in cloud.executions} == {"Processed"}
+    assert {execution.outcome for execution in cloud.executions} == {"Processed"}
     assert cloud.makespan < 3.5
 
 
 def test_messages_that_sqs_delivers_twice_are_processed_once() -> None:
     cloud = uploaded_at_once(Settings(concurrency=1, seconds=1, twice=0.3), keys=100)
     assert_promise(cloud)
-    assert any(each.outcome == "Duplicate" for each in cloud.executions)
+    assert any(execution.outcome == "Duplicate" for execution in cloud.executions)
 
 
 KEYS = 20
@@ -82,14 +82,16 @@ def delays(holder: float, seed: int) -> list[float]:
 
 @pytest.mark.parametrize("holder", [0.1, 0.5, 1, 2, 3.3, 5])
 def test_the_newest_event_follows_soon_after_its_holder(holder: float) -> None:
-    found = [each for seed in range(2) for each in delays(holder, seed)]
-    assert median(found) <= 0.2
-    assert quantiles(found, n=100)[-1] <= 1.5
+    measured = [delay for seed in range(2) for delay in delays(holder, seed)]
+    assert median(measured) <= 0.2
+    assert quantiles(measured, n=100)[-1] <= 1.5
 
 
 def test_a_waiter_reads_six_times_and_is_then_retried() -> None:
     cloud = Cloud(
-        Settings(dies=lambda each, state: each.id == "execution-0" and state == "Invert Image")
+        Settings(
+            dies=lambda execution, state: execution.id == "execution-0" and state == "Invert Image"
+        )
     )
     cloud.upload("0.png")
     with patch.object(cloud.table, "get", wraps=cloud.table.get) as reads:

@@ -71,7 +71,9 @@ class Campaign:
             "locks left": cloud.table.having("lock_token"),
             "two at once": cloud.shared_keys,
             "written twice": [each for each, times in cloud.objects.written.items() if times > 1],
-            "ends": {each.outcome for each in cloud.executions} - FINISHED - {RETRYING, "Died"},
+            "ends": {execution.outcome for execution in cloud.executions}
+            - FINISHED
+            - {RETRYING, "Died"},
         }
         return next((f"{check}: {found}" for check, found in checks.items() if found), None)
 

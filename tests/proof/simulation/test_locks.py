@@ -39,9 +39,11 @@ def test_a_dead_holders_key_goes_on_within_eight_minutes(
 def test_no_holder_loses_its_lock_however_long_it_works(seconds: float) -> None:
     cloud = long_work(seconds)
     assert_promise(cloud)
-    assert {each.outcome for each in cloud.executions} <= {*FINISHED, RETRYING}
+    assert {execution.outcome for execution in cloud.executions} <= {*FINISHED, RETRYING}
     assert cloud.clock.total("invocations") <= len(cloud.arrived)
-    retries = [each.input["retry"] for each in cloud.executions if "retry" in each.input]
+    retries = [
+        execution.input["retry"] for execution in cloud.executions if "retry" in execution.input
+    ]
     errors = {reason.partition(":")[0] for each in retries for reason in each["reasons"]}
     assert errors == {"KeyLocked"}  # waiters have less patience than a holder may need
 

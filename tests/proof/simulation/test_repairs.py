@@ -82,8 +82,8 @@ class History:
         objects: Any = self.cloud.objects
         if KEY not in objects._sources:
             return None
-        found = objects._source(KEY, None)
-        return ObjectEvent("input", KEY, "", found["ETag"], found.get("VersionId"))
+        answer = objects._source(KEY, None)
+        return ObjectEvent("input", KEY, "", answer["ETag"], answer.get("VersionId"))
 
     def output(self) -> OutputState:
         objects: Any = self.cloud.objects

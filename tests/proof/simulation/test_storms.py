@@ -119,7 +119,7 @@ def test_an_always_failing_event_is_parked_once_after_a_day(
     if not twice:
         extra = invocations(1 + deliveries)  # the other event's, and further deliveries'
         assert cloud.clock.total("invocations") <= invocations() + extra
-    assert 0 <= max(each.started for each in cloud.executions) - DAY < 900
+    assert 0 <= max(execution.started for execution in cloud.executions) - DAY < 900
     assert len(cloud.finished) == 1
 
 
@@ -130,7 +130,9 @@ def test_an_event_whose_executions_die_is_parked_after_40_restarts(
     cloud = Cloud(Settings(policy, dies=lambda _, state: state == "Invert Image"))
     cloud.upload("0.png")
     cloud.run_until_quiet(7 * DAY)
-    attempts = [each.input.get("retry", {"attempt": 0})["attempt"] for each in cloud.executions]
+    attempts = [
+        execution.input.get("retry", {"attempt": 0})["attempt"] for execution in cloud.executions
+    ]
     assert attempts == list(range(41))
     [parked] = cloud.parked
     assert parked["reason"]["Error"] == "ExecutionDied"
@@ -142,7 +144,7 @@ def test_keys_of_dead_executions_restart_at_the_pace_of_retries() -> None:
 
     cloud = uploaded_at_once(Settings(dies=dies), keys=1200)
     assert_promise(cloud)
-    restarted = [each.started for each in cloud.executions if "retry" in each.input]
+    restarted = [execution.started for execution in cloud.executions if "retry" in execution.input]
     each_sweep = [*Counter(int(each // 60) for each in restarted).values()]
     assert (sum(each_sweep), each_sweep[0] > 400) == (
         1200,

@@ -29,8 +29,8 @@ from tests.unit.test_retry_events import NOW, Retries
 
 
 def context_of(event: Any = None) -> Context:
-    given = CREATED if event is None else event
-    return Context(Execution(EXECUTION, given, 0), Clock(0), "test")
+    execution_input = CREATED if event is None else event
+    return Context(Execution(EXECUTION, execution_input, 0), Clock(0), "test")
 
 
 def taken(policy: str, case: Row | Effect) -> tuple[str | None, Any]:
@@ -164,7 +164,7 @@ def test_a_burst_on_moto_ends_as_the_simulation_says(aws: InProcess, retries: Re
 def simulated(seed: int) -> Cloud:
     settings = Settings(concurrency=CONCURRENCY, seconds=SECONDS, seed=seed)
     cloud = uploaded_at_once(settings, UPLOADS)
-    outcomes = Counter(each.outcome for each in cloud.executions)
+    outcomes = Counter(execution.outcome for execution in cloud.executions)
     assert outcomes["Processed"] == UPLOADS
     assert set(outcomes) <= {"Processed", "Retrying"}
     assert cloud.parked == []

@@ -44,11 +44,11 @@ def findings(checkov: list[str]) -> set[tuple[str, str, str]]:
     command += ["--compact", "--quiet", "--skip-download", "--output", "json", "--soft-fail"]
     environment = os.environ | {"BC_ANALYTICS": "0"}
     said = subprocess.check_output(command, cwd=OUT, env=environment, text=True)  # noqa: S603
-    found: dict[str, Any] = json.loads(said[: said.rindex("}") + 1])
-    if found["summary"]["parsing_errors"] or len(list(OUT.glob("*.json"))) != len(stacks):
+    report: dict[str, Any] = json.loads(said[: said.rindex("}") + 1])
+    if report["summary"]["parsing_errors"] or len(list(OUT.glob("*.json"))) != len(stacks):
         raise click.ClickException("checkov did not read every template.")
-    failed = found["results"]["failed_checks"]
-    return {(each["check_id"], each["check_name"], each["resource"]) for each in failed}
+    failed = report["results"]["failed_checks"]
+    return {(check["check_id"], check["check_name"], check["resource"]) for check in failed}
 
 
 def main(checkov: list[str]) -> int:
