@@ -26,7 +26,7 @@ if yaml.__with_libyaml__:  # SAM's parser of templates takes seven times as long
 settings.register_profile("any-speed", suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-speed")
 
-# A lease of 75 s takes 9 s: longer than the functions of these tests work on a busy machine.
+# A wait of 5 s takes 0.6 s.
 WAIT_SCALE = 0.12
 
 
@@ -50,6 +50,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
     gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def no_limit_of_another_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give Pillow its own limit of pixels again: the function sets one for its process."""
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", Image.MAX_IMAGE_PIXELS)
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ import heapq
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
@@ -368,7 +368,7 @@ def log_group(described: Mapping[str, Any]) -> str:
 def state_machine(
     states: Any,
     logs: Any,
-    arns: Sequence[str],
+    arns: list[str],  # a text would be a sequence, too
     since: datetime | None = None,
     function_log_group: str = "",
 ) -> StateMachine:
@@ -379,7 +379,7 @@ def state_machine(
 
     Parameters
     ----------
-    arns : sequence of str
+    arns : list of str
         Of the state machine, and of others that may exist beside it. On AWS they share its log.
     """
     arn, *others = arns

@@ -123,7 +123,7 @@ def refuse_calls(trial: Trial) -> str:
 def read_pauses(trial: Trial) -> str:
     """Refused calls are repeated after random pauses, of MaxDelaySeconds at most."""
     states, logs = trial.aws.client("stepfunctions"), trial.aws.client("logs")
-    machine = state_machine(states, logs, trial.stack.state_machine_arn)
+    machine = state_machine(states, logs, [trial.stack.state_machine_arn])
     executions = [machine.describe(each.arn) for each in machine.select(Filter(prefix=REFUSED))]
     return judge_pauses(pauses(executions), LATEST_WINS["Invert Image"]["Retry"][0])
 
