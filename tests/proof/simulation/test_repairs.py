@@ -52,8 +52,9 @@ class History:
             before = objects._metadata.get(named["Key"], {})
             answer = put_object(Metadata=Metadata, **named)
             sequencers = before.get("sequencer", ""), Metadata["sequencer"]
-            is_of_same = before.get("source-version-id") == Metadata.get("source-version-id")
-            if is_of_same and compare_sequencers(*sequencers) > 0:
+            # Of a version, which has one content, nobody compares the outputs' sequencers.
+            is_version = "source-version-id" in {*before, *Metadata}
+            if not is_version and compare_sequencers(*sequencers) > 0:
                 self.backwards.append(sequencers)
             return answer
 
