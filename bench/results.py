@@ -84,7 +84,7 @@ def has(workload: str, contender: str, run: int) -> bool:
 
 
 def medians(rows: Iterable[Measures], workload: str, contender: str) -> Measures:
-    """Give the median of each measure over the runs, and their number; nothing if there is none."""
+    """Give the medians of the measures over the runs, and the number of runs; {} without a run."""
     of = [row for row in rows if (row["workload"], row["contender"]) == (workload, contender)]
     names = [name for row in of[:1] for name in row if isinstance(row[name], int | float)]
     middle: Measures = {name: median(row[name] for row in of if name in row) for name in names}
