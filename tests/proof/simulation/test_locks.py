@@ -1,5 +1,7 @@
 """A key whose lock is wanted: hot keys, long work, and that no two executions work at once."""
 
+from statistics import median
+
 import pytest
 
 from inorder.model.outcomes import FINISHED, RETRYING
@@ -10,6 +12,7 @@ from tests.proof.simulation.conftest import (
     hot_key_whose_holder_dies,
     long_work,
 )
+from tests.proof.simulation.machine import Execution
 from tests.proof.simulation.table import WRITES_A_SECOND
 
 
@@ -33,6 +36,25 @@ def test_a_dead_holders_key_goes_on_within_eight_minutes(
     cloud, seconds = hot_key_whose_holder_dies(gap)
     assert_promise(cloud, may_drop=True)
     assert 300 < seconds < 480
+
+
+def test_keys_whose_holders_die_go_on_within_eight_minutes() -> None:
+    """No other event wants these keys, so only the sweep notices."""
+    keys, dying = range(50), ("Invert Image", "Release Lock")
+
+    def dies(execution: Execution, state: str) -> bool:
+        number = int(execution.input["detail"]["object"]["key"])
+        return "retry" not in execution.input and state == dying[number % 2]
+
+    cloud = Cloud(Settings(dies=dies))
+    for number in keys:
+        cloud.upload(str(number), cloud.clock.random.uniform(0, 600))
+    cloud.run_until_quiet(DAY)
+    assert_promise(cloud)
+    seconds = sorted(cloud.finished[event] - cloud.arrived[event] for event in cloud.arrived)
+    print(f"A dead holder's key: {median(seconds):.0f} s, at most {seconds[-1]:.0f} s")  # noqa: T201
+    assert len(seconds) == len(keys)
+    assert 300 < seconds[0] < seconds[-1] < 480
 
 
 @pytest.mark.parametrize("seconds", [15, 60, 110])
