@@ -54,16 +54,16 @@ def deploy(trial: Trial) -> str:
 
 def tell_stories(trial: Trial) -> str:
     """The stories of every policy end as they do on the local engines."""
-    told, wrong = Counter[str](), list[str]()
+    stories, wrong = Counter[str](), list[str]()
     for policy, cases in TABLES.items():
         for story in cases.stories:
-            told[policy] += 1
+            stories[policy] += 1
             try:
                 tell(trial, story, policy)
             except AssertionError as error:
                 wrong.append(f"{policy}: {error}")
     assert not wrong, "; ".join(wrong)
-    return ", ".join(f"{number} of {policy}" for policy, number in told.items())
+    return ", ".join(f"{number} of {policy}" for policy, number in stories.items())
 
 
 def keys_at_once(concurrency: int) -> int:
@@ -93,14 +93,14 @@ def show_demonstration(trial: Trial) -> str:
 
     def shown(policy: str) -> Counter[str]:
         with ThreadPoolExecutor(at_once) as pool:
-            counts = pool.map(lambda each: show(policy, *each), enumerate(pairs, 1))
+            counts = pool.map(lambda numbered: show(policy, *numbered), enumerate(pairs, 1))
             return sum(counts, Counter[str]())
 
     off, on = shown(UNCOORDINATED), shown("latest-wins")
-    told = f"{len(pairs)} keys, {at_once} at once; stale outputs: {off['stale']}, coordinated"
-    told += f" {on['stale']}; events processed twice: {off['again']}, coordinated {on['again']}"
-    assert (off["stale"] > 0, on["stale"], on["again"]) == (True, 0, 0), told
-    return told
+    seen = f"{len(pairs)} keys, {at_once} at once; stale outputs: {off['stale']}, coordinated"
+    seen += f" {on['stale']}; events processed twice: {off['again']}, coordinated {on['again']}"
+    assert (off["stale"] > 0, on["stale"], on["again"]) == (True, 0, 0), seen
+    return seen
 
 
 def refuse_calls(trial: Trial) -> str:
@@ -124,7 +124,9 @@ def read_pauses(trial: Trial) -> str:
     """Refused calls are repeated after random pauses, of MaxDelaySeconds at most."""
     states, logs = trial.aws.client("stepfunctions"), trial.aws.client("logs")
     machine = state_machine(states, logs, [trial.stack.state_machine_arn])
-    executions = [machine.describe(each.arn) for each in machine.select(Filter(prefix=REFUSED))]
+    executions = [
+        machine.describe(execution.arn) for execution in machine.select(Filter(prefix=REFUSED))
+    ]
     return judge_pauses(pauses(executions), LATEST_WINS["Invert Image"]["Retry"][0])
 
 
@@ -144,22 +146,22 @@ def judge_pauses(seconds: list[float], retrier: dict[str, int]) -> str:
     if not seconds:
         raise Unknown("no call was repeated three times")
     most = retrier["MaxDelaySeconds"]
-    told = f"{len(seconds)} pauses of {min(seconds):.1f} to {max(seconds):.1f} s, of {most} allowed"
-    assert max(seconds) <= most + 1, f"MaxDelaySeconds is not kept: {told}"
-    assert min(seconds) < most / 2, f"JitterStrategy FULL is not kept: {told}"
-    return told
+    seen = f"{len(seconds)} pauses of {min(seconds):.1f} to {max(seconds):.1f} s, of {most} allowed"
+    assert max(seconds) <= most + 1, f"MaxDelaySeconds is not kept: {seen}"
+    assert min(seconds) < most / 2, f"JitterStrategy FULL is not kept: {seen}"
+    return seen
 
 
 def park_and_redrive(trial: Trial) -> str:
     """An event that is rejected is parked with the reason; a redrive processes it."""
     key, large = f"{PREFIX}parked.jpg", PROJECT / "docs/images/demonstration.jpg"
     trial.s3.put_object(Bucket=trial.input_bucket, Key=key, Body=large.read_bytes())
-    found = list[parked.ParkedEvent]()
+    rejected = list[parked.ParkedEvent]()
 
     def is_parked() -> bool:
         events = parked.parked_events(trial.aws)
-        found[:] = [event for event in events if event.subject.endswith(key)]
-        return bool(found)
+        rejected[:] = [event for event in events if event.subject.endswith(key)]
+        return bool(rejected)
 
     trial.wait(is_parked, RETRIED_SECONDS, "the parked event")
     assert not trial.output(key), "a picture of too many pixels has an output"
@@ -168,7 +170,7 @@ def park_and_redrive(trial: Trial) -> str:
     environment["Variables"]["MAXIMUM_PIXELS"] = "1000000"
     functions.update_function_configuration(FunctionName=name, Environment=environment)
     functions.get_waiter("function_updated_v2").wait(FunctionName=name)
-    redriven = [*parked.redrive(trial.aws, {event.id for event in found})]
+    redriven = [*parked.redrive(trial.aws, {event.id for event in rejected})]
     seconds = trial.wait(lambda: bool(trial.output(key)), RETRIED_SECONDS, "its output")
     assert not is_parked(), "the event is still parked"
     return f"{redriven[0].reason[:80]}; an output {seconds:.0f} s after the redrive"
@@ -212,7 +214,7 @@ def throttle_table(trial: Trial) -> str:
             filterPattern='{ $.details.error = "DynamoDB.*" }',
         )
     )
-    messages = (each["message"] for page in pages for each in page["events"])
+    messages = (entry["message"] for page in pages for entry in page["events"])
     assert first == "Processed", first
     return judge_errors(messages)
 
@@ -227,7 +229,7 @@ def allow_writes(trial: Trial, units: int) -> None:
 
 def judge_errors(messages: Iterable[str]) -> str:
     """Compare the errors in lines of the log with the names that *Claim Key* retries."""
-    errors = Counter(json.loads(each)["details"].get("error", "") for each in messages)
+    errors = Counter(json.loads(message)["details"].get("error", "") for message in messages)
     del errors["DynamoDB.ConditionalCheckFailedException"]
     if not errors:
         raise Unknown("DynamoDB throttled no write")

@@ -35,8 +35,8 @@ def left_of(trial: Trial) -> list[str]:
     cloudformation, s3, dynamodb, sqs = map(
         trial.client, ("cloudformation", "s3", "dynamodb", "sqs")
     )
-    names = [each["StackName"] for each in cloudformation.describe_stacks()["Stacks"]]
-    names += [each["Name"] for each in s3.list_buckets()["Buckets"]]
+    names = [stack["StackName"] for stack in cloudformation.describe_stacks()["Stacks"]]
+    names += [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]
     names += dynamodb.list_tables()["TableNames"] + sqs.list_queues().get("QueueUrls", [])
     return [name for name in names if trial.name in name]
 
@@ -71,8 +71,8 @@ def test_what_fails_is_an_answer_and_the_stack_is_deleted(
     tmp_path: Path, failing: str, number: int
 ) -> None:
     trial, report = Mock(), command.Report(tmp_path / "r", "here")
-    told = "sqs/123456789012/q: arn:aws:sts::123456789012:assumed-role/R/me@x may not"
-    fail = Mock(side_effect=Failure(told))
+    message = "sqs/123456789012/q: arn:aws:sts::123456789012:assumed-role/R/me@x may not"
+    fail = Mock(side_effect=Failure(message))
     ok = Mock(return_value="")
     with patch.object(command, "deploy", fail if failing == "deploy" else ok):
         assert not command.run(trial, report, [fail, ok])
@@ -121,8 +121,8 @@ def test_credentials_that_end_within_two_hours_are_refused(
 
 def test_credentials_of_a_machine_are_renewed() -> None:
     soon = datetime.now(UTC) + timedelta(hours=1)
-    given: Any = RefreshableCredentials("a", "b", "token", soon, Mock(), "iam-role")
-    command.check_credentials(SimpleNamespace(get_credentials=lambda: given))  # type: ignore[arg-type]
+    credentials: Any = RefreshableCredentials("a", "b", "token", soon, Mock(), "iam-role")
+    command.check_credentials(SimpleNamespace(get_credentials=lambda: credentials))  # type: ignore[arg-type]
 
 
 def test_only_the_name_of_a_run_can_be_removed() -> None:
@@ -151,11 +151,11 @@ def test_pauses_are_judged_by_the_retrier(seconds: Sequence[float], error: str |
         attempts.append(Attempt(at, at))
         at += timedelta(seconds=pause)
     step = Step("Invert Image", "Task", {}, {}, attempts=tuple(attempts))
-    found = steps.pauses([Execution("arn", "SUCCEEDED", {}, steps=(step,))])
-    assert found == pytest.approx(seconds)
+    pauses = steps.pauses([Execution("arn", "SUCCEEDED", {}, steps=(step,))])
+    assert pauses == pytest.approx(seconds)
     wrong = pytest.raises(AssertionError, match=f"{error}.* is not kept")
     with wrong if error else nullcontext():
-        steps.judge_pauses(found, {"MaxDelaySeconds": 3})
+        steps.judge_pauses(pauses, {"MaxDelaySeconds": 3})
 
 
 def line(error: str) -> str:
@@ -173,8 +173,8 @@ def test_errors_of_dynamodb_are_compared_with_those_that_are_retried() -> None:
 
 def test_the_permissions_have_every_service_of_the_template() -> None:
     statements = json.loads(Path(__file__).with_name("permissions.json").read_text())["Statement"]
-    allowed = {action.split(":")[0] for each in statements for action in each["Action"]}
-    kinds = {each["Type"] for each in resources_with({}).values()}
+    allowed = {action.split(":")[0] for statement in statements for action in statement["Action"]}
+    kinds = {resource["Type"] for resource in resources_with({}).values()}
     services = {kind.split("::")[1].lower() for kind in kinds}
     assert "stepfunctions" in services
     assert services - {"stepfunctions"} | {"states"} <= allowed

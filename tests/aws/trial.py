@@ -73,10 +73,10 @@ class Trial(Place):
         """Read the output of a key; None if there is none."""
         return read_object(self.s3, self.output_bucket, output_key(key))
 
-    def wait(self, condition: Callable[[], bool], seconds: float, what: str) -> float:
+    def wait(self, condition: Callable[[], bool], seconds: float, awaited: str) -> float:
         """Wait for a condition, and give the seconds that it took."""
         began = time.monotonic()
-        wait_until(condition, seconds, what, self.either(2, 0.2))
+        wait_until(condition, seconds, awaited, self.either(2, 0.2))
         return time.monotonic() - began
 
     def delete(self) -> None:
@@ -91,14 +91,14 @@ class Trial(Place):
         cloudformation.get_waiter("stack_delete_complete").wait(
             StackName=self.name, WaiterConfig={"Delay": self.either(5, 0.5), "MaxAttempts": 200}
         )
-        buckets = (each["Name"] for each in s3.list_buckets()["Buckets"])
-        for bucket in (each for each in buckets if each.startswith(self.name)):
+        buckets = (bucket["Name"] for bucket in s3.list_buckets()["Buckets"])
+        for bucket in (bucket for bucket in buckets if bucket.startswith(self.name)):
             for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
-                for each in page.get("Contents", []):
-                    s3.delete_object(Bucket=bucket, Key=each["Key"])
+                for entry in page.get("Contents", []):
+                    s3.delete_object(Bucket=bucket, Key=entry["Key"])
             s3.delete_bucket(Bucket=bucket)
         for page in dynamodb.get_paginator("list_tables").paginate():
-            for table in (each for each in page["TableNames"] if each.startswith(self.name)):
+            for table in (table for table in page["TableNames"] if table.startswith(self.name)):
                 dynamodb.update_continuous_backups(  # else DynamoDB keeps a backup of the table
                     TableName=table,
                     PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": False},

@@ -77,7 +77,7 @@ def served(workflow: Workflow) -> Iterator[str]:
     environment = os.environ | workflow.local.environment | {"STACK_NAME": workflow.stack.name}
     with serving(command, PROJECT, environment) as (number, address):
         sockets = psutil.Process(number).net_connections()
-        assert {each.laddr.ip for each in sockets if each.status == "LISTEN"} == {"127.0.0.1"}
+        assert {socket.laddr.ip for socket in sockets if socket.status == "LISTEN"} == {"127.0.0.1"}
         yield address
 
 
@@ -91,7 +91,7 @@ def seed(workflow: Workflow, held: HeldCalls) -> None:
 
     def waits() -> bool:
         running = map(machine.describe, machine.arns("RUNNING"))
-        return any("Wait For Lock" in each.path for each in running)
+        return any("Wait For Lock" in execution.path for execution in running)
 
     with held.holding("Invert Image", "after") as reached:
         workflow.upload(STORY, second.new)

@@ -113,9 +113,9 @@ def test_enter_opens_the_only_key_that_the_search_names(console: Console, page: 
 
 def of_story(console: Console, outcome: str, waited: bool = False) -> Any:
     return next(
-        each
-        for each in console.workflow.of_key(STORY, 6)
-        if each.outcome == outcome and bool(each.waited) == waited
+        execution
+        for execution in console.workflow.of_key(STORY, 6)
+        if execution.outcome == outcome and bool(execution.waited) == waited
     )
 
 
@@ -332,8 +332,8 @@ def test_ten_thousand_executions_are_shown_in_portions(console: Console, opening
     def many(route: Route) -> None:
         answer = route.fetch().json()
         numbers = [{"arn": str(number), "key": f"{number:05}.jpg"} for number in range(10_000)]
-        made = [one | each for one in answer["executions"][:1] for each in numbers]
-        route.fulfill(json=answer | {"executions": made})
+        executions = [one | number for one in answer["executions"][:1] for number in numbers]
+        route.fulfill(json=answer | {"executions": executions})
 
     page.route("**/api/executions*", many)
     page.goto(console.view("executions"))
@@ -354,7 +354,9 @@ SCREENS: tuple[Screen, ...] = (
 
 def views(console: Console) -> dict[str, str]:
     waiter = of_story(console, "Duplicate", waited=True).arn
-    [failed] = [each.arn for each in console.workflow.of_key(PARKED, 1) if each.error]
+    [failed] = [
+        execution.arn for execution in console.workflow.of_key(PARKED, 1) if execution.error
+    ]
     return {
         "executions": console.view("executions"),
         "execution": console.view("execution", waiter, state="Claim Key"),
@@ -382,9 +384,13 @@ def assert_accessible_and_fits(page: Page, view: str, *screens: Screen) -> None:
         page.emulate_media(color_scheme=scheme)
         page.screenshot(path=OUT / f"{view}-{width}-{scheme}.png", full_page=True)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, view
-        found = Axe().run(page).response["violations"]
-        serious = [each for each in found if each["impact"] in {"serious", "critical"}]
-        assert [(each["id"], each["nodes"][0]["html"]) for each in serious] == [], view
+        violations = Axe().run(page).response["violations"]
+        serious = [
+            violation for violation in violations if violation["impact"] in {"serious", "critical"}
+        ]
+        assert [(violation["id"], violation["nodes"][0]["html"]) for violation in serious] == [], (
+            view
+        )
 
 
 # The saved page
@@ -441,7 +447,7 @@ def test_the_reports_pictures_open_the_timelines_of_their_stacks(
 ) -> None:
     page = opening(report)
     page.on("dialog", lambda _: pytest.fail("The key was executed."))
-    off, on = (page.get_by_role("region", name=f"Coordination {each}") for each in ("off", "on"))
+    off, on = (page.get_by_role("region", name=f"Coordination {state}") for state in ("off", "on"))
     expect(on.get_by_role("heading")).to_have_text("Coordination on: 1 of 3 stale, 1 missing")
     expect(on.get_by_role("link", name=PARKED)).to_contain_text("no output")
     expect(on.get_by_role("figure").first).to_have_text(f"{STORY}stale")

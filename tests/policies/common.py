@@ -33,8 +33,8 @@ def s3_events(*, deletions: bool = True) -> list[Row]:
         event | {"detail-type": "Object Restore Completed"},
         event | {"detail": event["detail"] | {"bucket": {}}},
         without(event, "detail"),
-        *(event | {"detail": each} for each in (*others, {"bucket": {"name": "b"}})),
-        *(event | {"detail": event["detail"] | {"object": each}} for each in others),
+        *(event | {"detail": detail} for detail in (*others, {"bucket": {"name": "b"}})),
+        *(event | {"detail": event["detail"] | {"object": described}} for described in others),
         *(created(**{"bucket": value}) for value in (5, "")),
         *(
             created(**{name: value})

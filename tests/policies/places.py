@@ -134,7 +134,7 @@ class StepFunctionsLocal(Ministack):
     def named(self, name: str, definition: str) -> LocalStateMachine:
         """Create a state machine, or update the one of earlier tests."""
         pages = self._local.get_paginator("list_state_machines").paginate()
-        machines = {each["name"]: each for page in pages for each in page["stateMachines"]}
+        machines = {machine["name"]: machine for page in pages for machine in page["stateMachines"]}
         if name not in machines:
             return create_local(self._local, definition, "STANDARD", name)
         arn = machines[name]["stateMachineArn"]

@@ -34,11 +34,11 @@ def tell(place: Place, story: str, policy: str) -> None:
     """Let a story happen to a key of its own; fail if it happens otherwise."""
     key, events = f"a b+%C3%A9 {uuid5(NAMESPACE_OID, policy + story)}.png", dict(EVENTS)
     for step in story.split():
-        name, told, expected = step.partition("=")
+        name, separator, expected = step.partition("=")
         if name == "is":
-            found = list(map(colour_of, place.outputs(key)))
-            assert found == [INVERSES[each] for each in expected], f"{step} in: {story}"
-        elif told:
+            colours = list(map(colour_of, place.outputs(key)))
+            assert colours == [INVERSES[name] for name in expected], f"{step} in: {story}"
+        elif separator:
             outcome = place.outcome(policy, events[name])
             assert outcome == expected, f"{outcome} is not {step} in: {story}"
         elif name in RECORDS:
@@ -51,5 +51,7 @@ def tell(place: Place, story: str, policy: str) -> None:
         else:
             content = CONTENTS.get(name[0])
             events[name[1]] = place.change(key, content, f"006A0F5FCE2D7F28B{name[1]}")
-    records = (each for each in place.table.scan(ConsistentRead=True)["Items"] if key in each["id"])
-    assert not [each for each in records if "lock_token" in each]
+    records = (
+        record for record in place.table.scan(ConsistentRead=True)["Items"] if key in record["id"]
+    )
+    assert not [record for record in records if "lock_token" in record]

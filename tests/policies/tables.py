@@ -8,7 +8,7 @@ from inorder.model.policies import definition, names, stem
 from tests.policies.table import Cases, Data
 
 
-def each_has(module: str, name: str) -> dict[str, Any]:
+def by_policy(module: str, name: str) -> dict[str, Any]:
     """Give what has a name in a module of the policies' folders, by policy, if there is one."""
     return {
         policy: getattr(importlib.import_module(f"tests.policies.{stem(policy)}.{module}"), name)
@@ -17,5 +17,5 @@ def each_has(module: str, name: str) -> dict[str, Any]:
     }
 
 
-TABLES: dict[str, Cases] = each_has("cases", "CASES")
+TABLES: dict[str, Cases] = by_policy("cases", "CASES")
 STATES: dict[str, Data] = {policy: definition(policy)["States"] for policy in TABLES}

@@ -14,7 +14,7 @@ from inorder.model.execution import Execution
 from tests.policies.tables import TABLES
 from tests.support.resolved_template import template
 
-EACH = pytest.mark.parametrize("policy", policies.names())
+FOR_POLICIES = pytest.mark.parametrize("policy", policies.names())
 BUS = "${RetryEventsBusName}"
 # DynamoDB writes nothing of what it throttles.
 THROTTLED = {
@@ -35,23 +35,23 @@ def states_of(policy: str) -> list[dict[str, Any]]:
     return list(policies.definition(policy)["States"].values())
 
 
-@EACH
+@FOR_POLICIES
 def test_the_longest_execution_takes_its_seconds(policy: str) -> None:
     assert longest_execution(policies.definition(policy)) == TABLES[policy].seconds
 
 
-@EACH
+@FOR_POLICIES
 def test_executions_that_lock_have_a_timeout_and_new_tokens(policy: str) -> None:
     """A sweep relies on the first, and each write of a holder on the second."""
     definition = policies.definition(policy)
     if doing(definition["States"], Role.CLAIMS):
         assert definition["TimeoutSeconds"] == EXPRESS_SECONDS
-        parameters = [each.get("Parameters", {}) for each in states_of(policy)]
-        tokens = {each["lock_token.$"] for each in parameters if "lock_token.$" in each}
+        parameters = [state.get("Parameters", {}) for state in states_of(policy)]
+        tokens = {request["lock_token.$"] for request in parameters if "lock_token.$" in request}
         assert tokens == {"$.lock_token", "States.UUID()"}
 
 
-@EACH
+@FOR_POLICIES
 def test_each_state_has_a_comment_and_ends_report_their_names(policy: str) -> None:
     for name, state in policies.definition(policy)["States"].items():
         assert state["Comment"]
@@ -60,7 +60,7 @@ def test_each_state_has_a_comment_and_ends_report_their_names(policy: str) -> No
             assert reported == "".join(name.split())
 
 
-@EACH
+@FOR_POLICIES
 def test_claims_and_records_without_an_answer_are_not_retried(policy: str) -> None:
     """It may be written later, when another execution has acted."""
     states = policies.definition(policy)["States"]
@@ -69,7 +69,7 @@ def test_claims_and_records_without_an_answer_are_not_retried(policy: str) -> No
             assert set(retrier["ErrorEquals"]) <= THROTTLED
 
 
-@EACH
+@FOR_POLICIES
 def test_a_read_shows_what_others_have_written_before(policy: str) -> None:
     for state in states_of(policy):
         if state.get("Resource") == GET:
@@ -90,7 +90,7 @@ def test_a_holder_starts_its_state_machine_under_a_telling_name(policy: str, sta
     assert only_one([arn], prefix) == only_one([arn], "2") == arn
 
 
-@EACH
+@FOR_POLICIES
 def test_retries_have_jitter_and_only_the_last_takes_any_fault(policy: str) -> None:
     """Executions that were refused at the same time must not try again at the same time."""
     for *others, last in (state["Retry"] for state in states_of(policy) if "Retry" in state):
@@ -102,16 +102,16 @@ def test_retries_have_jitter_and_only_the_last_takes_any_fault(policy: str) -> N
         # What records an event or takes a lock is repeated only if nothing was written.
         is_of_unwritten = set(last["ErrorEquals"]) <= THROTTLED and last["MaxAttempts"] > 0
         assert ANY_FAULT & set(last["ErrorEquals"]) or is_of_unwritten
-        assert not any(ANY_FAULT & set(each["ErrorEquals"]) for each in others)
+        assert not any(ANY_FAULT & set(other["ErrorEquals"]) for other in others)
 
 
-@EACH
+@FOR_POLICIES
 def test_each_state_says_in_two_sentences_why_it_is_there(policy: str) -> None:
     for name, state in policies.definition(policy)["States"].items():
         assert 1 <= len(re.findall(r"[.?!](?: |$)", state["Comment"])) <= 2, name
 
 
-@EACH
+@FOR_POLICIES
 def test_a_call_takes_seconds(policy: str) -> None:
     for state in states_of(policy):
         resource = state.get("Resource", "")
@@ -123,7 +123,7 @@ def test_a_call_takes_seconds(policy: str) -> None:
             assert state["TimeoutSeconds"] == 2
 
 
-@EACH
+@FOR_POLICIES
 def test_a_function_ends_before_the_state_that_waits_for_it(policy: str) -> None:
     invoking = [state for state in states_of(policy) if state.get("Resource") == INVOKE]
     assert invoking

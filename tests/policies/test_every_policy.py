@@ -38,7 +38,7 @@ def test_of_five_copies_at_once_one_is_processed(aws: InProcess) -> None:
 @of(*TABLES)
 def test_the_function_is_told_which_execution_invokes_it(aws: InProcess) -> None:
     execution = aws.run(aws.upload("x.png", picture(RED))).arn
-    assert [each["execution"] for each in aws.invocations] == [execution]
+    assert [invocation["execution"] for invocation in aws.invocations] == [execution]
 
 
 # Above what the check computes, an execution may have this many bytes more until one is too many:

@@ -81,11 +81,11 @@ def test_an_event_costs_what_the_facts_say(policy: str, monkeypatch: pytest.Monk
             uncontended = used.copy()
         polls = used["reads"] - expected.reads if situation == "waiter" else 0
         assert (polls > 0) == (situation == "waiter")
-        told = Counter(asdict(expected))
-        told["index"] = facts.index.get(situation, 0)
+        documented = Counter(asdict(expected))
+        documented["index"] = facts.index.get(situation, 0)
         for _ in range(polls):
-            told.update(asdict(facts.each_poll))
-        assert +used == +told, situation
+            documented.update(asdict(facts.each_poll))
+        assert +used == +documented, situation
 
 
 @of(*POLICIES)

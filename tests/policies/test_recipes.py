@@ -51,7 +51,7 @@ def parts(project: Path, policy: str, *more: list[str]) -> list[list[str]]:
         return [["make", "--old-file", ".venv/installed", "prove", f"POLICY={policy}"]]
     file = policies.asl_file(policy, project)
     check = ["-m", "inorder.commands.main", "check", file]
-    return [[sys.executable, *each] for each in (check, [*STATES, policy], *more)]
+    return [[sys.executable, *command] for command in (check, [*STATES, policy], *more)]
 
 
 @pytest.fixture

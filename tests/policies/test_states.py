@@ -77,14 +77,14 @@ def mocked(response: Response | None) -> Data | None:
     return {"result": json.dumps(response.result)}
 
 
-def each_state(is_wanted: Callable[[str, str], bool] = lambda *_: True) -> pytest.MarkDecorator:
+def for_states(is_wanted: Callable[[str, str], bool] = lambda *_: True) -> pytest.MarkDecorator:
     every = ((policy, name) for policy in TABLES for name in STATES[policy])
     return pytest.mark.parametrize(
-        ("policy", "state"), [each for each in every if is_wanted(*each)]
+        ("policy", "state"), [state for state in every if is_wanted(*state)]
     )
 
 
-@each_state()
+@for_states()
 def test_each_state_has_the_output_and_successor_of_its_table(
     local: LocalAws, policy: str, state: str
 ) -> None:
@@ -118,7 +118,7 @@ def test_the_table_has_every_state_transition_attempt_output_and_condition(polic
     assert conditional <= {write.state for write in table.writes}
 
 
-@each_state(lambda policy, name: name in {each.state for each in TABLES[policy].writes})
+@for_states(lambda policy, name: name in {write.state for write in TABLES[policy].writes})
 def test_each_conditional_write_changes_only_the_records_that_it_may(
     local: LocalAws, policy: str, state: str
 ) -> None:
@@ -130,9 +130,9 @@ def test_each_conditional_write_changes_only_the_records_that_it_may(
     )
     parameters = STATES[policy][state]["Parameters"]
     id_path = parameters.get("Key", parameters.get("Item"))["id"]["S.$"]
-    named = [TABLES[policy].data[each] for each in re.findall(r"\$\.(\w+)", id_path)]
+    named = [TABLES[policy].data[name] for name in re.findall(r"\$\.(\w+)", id_path)]
     key = {"id": (id_path.split("'")[1] if "'" in id_path else "{}").format(*named)}
-    for write in (each for each in TABLES[policy].writes if each.state == state):
+    for write in (write for write in TABLES[policy].writes if write.state == state):
         created.delete_item(Key=key)
         if write.before is not None:
             created.put_item(Item=key | write.before)
@@ -149,7 +149,7 @@ CAUSES = {
 }
 
 
-@each_state(lambda policy, name: STATES[policy][name]["Type"] == "Fail")
+@for_states(lambda policy, name: STATES[policy][name]["Type"] == "Fail")
 def test_a_failed_execution_says_why(local: LocalAws, policy: str, state: str) -> None:
     tested = run_state(local, policy, state, {"fault": FAULT})
     assert (tested["status"], tested["error"]) == ("FAILED", "".join(state.split()))
@@ -162,7 +162,7 @@ HANDED_OVER: Data = {
 }
 
 
-@each_state(lambda policy, name: STATES[policy][name].get("Resource") in {SEND, PUT_EVENTS})
+@for_states(lambda policy, name: STATES[policy][name].get("Resource") in {SEND, PUT_EVENTS})
 def test_the_retry_queue_gets_handed_over_events_with_the_reason(
     local: LocalAws, policy: str, state: str
 ) -> None:

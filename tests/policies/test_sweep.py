@@ -18,10 +18,10 @@ SINCE, LOCK = stuck.SINCE, stuck.LOCK
 LOCKING = [
     name for name in policies.names() if doing(policies.definition(name)["States"], Role.CLAIMS)
 ]
-EACH = pytest.mark.parametrize("policy", LOCKING)
+FOR_LOCKING = pytest.mark.parametrize("policy", LOCKING)
 
 
-@EACH
+@FOR_LOCKING
 def test_express_ends_executions_before_a_sweep_frees_their_locks(policy: str) -> None:
     assert policies.definition(policy)["TimeoutSeconds"] == EXPRESS_SECONDS
     assert timedelta(seconds=EXPRESS_SECONDS) == stuck.EXECUTION
@@ -29,12 +29,12 @@ def test_express_ends_executions_before_a_sweep_frees_their_locks(policy: str) -
     assert stuck.DEAD_AFTER == stuck.EXECUTION + stuck.CLOCKS_DIFFER
 
 
-@EACH
+@FOR_LOCKING
 def test_a_function_ends_before_its_executions_timeout(policy: str) -> None:
     """The claim's time is that at which *Claim Key* was entered."""
     states = policies.definition(policy)["States"]
     [claim] = doing(states, Role.CLAIMS)
-    [work] = [each for each in states.values() if each.get("Resource") == INVOKE]
+    [work] = [state for state in states.values() if state.get("Resource") == INVOKE]
     before = longest(states[claim]) + longest(work) - work["TimeoutSeconds"]  # the last attempt
     function = work["TimeoutSeconds"] - BEFORE_AND_AFTER_SECONDS
     assert function == 110
@@ -43,7 +43,7 @@ def test_a_function_ends_before_its_executions_timeout(policy: str) -> None:
     assert before + initialised + function < EXPRESS_SECONDS
 
 
-@EACH
+@FOR_LOCKING
 def test_the_time_of_a_lock_is_that_of_its_claim(policy: str) -> None:
     states = policies.definition(policy)["States"]
     for name, state in states.items():
@@ -73,6 +73,6 @@ def test_a_sweeps_clock_may_be_less_than_a_minute_ahead(
     aws.table.put_item(Item=record)
     of_index = boto3.client("dynamodb"), aws.table.name
     sweep = claimed + stuck.EXECUTION + timedelta(seconds=ahead)
-    found = stuck.oldest(*of_index, sweep)
-    assert found == (["input/x.png"] if is_freed else [])
+    stuck_ids = stuck.oldest(*of_index, sweep)
+    assert stuck_ids == (["input/x.png"] if is_freed else [])
     assert (stuck.read(*of_index, "input/x.png", sweep) is not None) == is_freed

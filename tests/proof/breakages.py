@@ -87,9 +87,9 @@ class Search:
     def finds(self, breakage: Breakage) -> bool:
         shipped, engine = breakage.shipped(), Engine()
         engine.load(shipped.file, fence=shipped.fence, sweep=shipped.sweep)
-        found = search(LatestWins(engine, self.scenario), limit(self.scenario))
-        print(found)  # noqa: T201 - with `-rP`, pytest shows the trace
-        return found.problem == self.problem
+        result = search(LatestWins(engine, self.scenario), limit(self.scenario))
+        print(result)  # noqa: T201 - with `-rP`, pytest shows the trace
+        return result.problem == self.problem
 
 
 @dataclass(frozen=True)
@@ -101,10 +101,10 @@ class Deaths:
 
     def finds(self, breakage: Breakage) -> bool:
         with breakage.installed():
-            found = (Campaign(seed).run() for seed in range(CAMPAIGNS))
-            wrong = next(filter(None, found), "")
-        print(wrong)  # noqa: T201
-        return wrong.startswith(self.problem)
+            problems = (Campaign(seed).run() for seed in range(CAMPAIGNS))
+            first = next(filter(None, problems), "")
+        print(first)  # noqa: T201
+        return first.startswith(self.problem)
 
 
 @dataclass(frozen=True)
@@ -463,7 +463,7 @@ BREAKAGES = (
 
 def main(name: str, *tests: str) -> int:
     """Run tests with a breakage."""
-    breakage = next(each for each in BREAKAGES if each.name == name)
+    breakage = next(breakage for breakage in BREAKAGES if breakage.name == name)
     with breakage.installed():
         return int(pytest.main(["-q", "-x", "-p", "no:cacheprovider", *tests]))
 

@@ -12,12 +12,12 @@ AT_NIGHT = bool(os.environ.get("MODEL") or os.environ.get("NIGHT"))
 @pytest.mark.policy("latest-wins")
 @pytest.mark.parametrize(
     "breakage",
-    [each for each in BREAKAGES if each.found_by.is_quick or AT_NIGHT],
-    ids=lambda each: each.name,
+    [breakage for breakage in BREAKAGES if breakage.found_by.is_quick or AT_NIGHT],
+    ids=lambda breakage: breakage.name,
 )
 def test_a_breakage_is_found(breakage: Breakage) -> None:
     assert breakage.found_by.finds(breakage)
 
 
 def test_breakages_are_at_least_25_of_different_names() -> None:
-    assert len({each.name for each in BREAKAGES}) == len(BREAKAGES) >= 25
+    assert len({breakage.name for breakage in BREAKAGES}) == len(BREAKAGES) >= 25

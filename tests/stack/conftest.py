@@ -71,15 +71,19 @@ class Workflow:
         ended: list[Execution] = []
 
         def all_ended() -> bool:
-            found = [
+            started = [
                 execution
                 for execution in self.executions.all()
                 if s3_object(execution.event).get("key") == key
             ]
-            if len(found) < count or any(each.status == "RUNNING" for each in found):
+            if len(started) < count or any(execution.status == "RUNNING" for execution in started):
                 return False
-            described = (self.executions.describe(each.arn) for each in found)
-            ended[:] = [each for each in described if is_retried or each.outcome != "Retrying"]
+            described = (self.executions.describe(execution.arn) for execution in started)
+            ended[:] = [
+                execution
+                for execution in described
+                if is_retried or execution.outcome != "Retrying"
+            ]
             return len(ended) >= count
 
         wait_until(all_ended, RETRY_SECONDS, f"{count} executions for {key}")
@@ -94,9 +98,11 @@ class Workflow:
 
     def outputs(self) -> dict[str, Colour]:
         bucket = self.stack.output_bucket
-        keys = [each["Key"] for each in self.s3.list_objects_v2(Bucket=bucket).get("Contents", [])]
-        found = {key: self.s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
-        return {key: colour_of(content) for key, content in found.items()}
+        keys = [
+            entry["Key"] for entry in self.s3.list_objects_v2(Bucket=bucket).get("Contents", [])
+        ]
+        contents = {key: self.s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
+        return {key: colour_of(content) for key, content in contents.items()}
 
     def record_id(self, key: str) -> str:
         return object_key(self.stack.input_bucket, key)
@@ -156,7 +162,7 @@ class Workflow:
 
         def came() -> bool:
             answer = self.local.client("sqs").receive_message(QueueUrl=queue_url)
-            bodies.extend(each["Body"] for each in answer.get("Messages", []))
+            bodies.extend(message["Body"] for message in answer.get("Messages", []))
             return bool(bodies)
 
         wait_until(came, SECONDS, f"a message in {queue_url}")
@@ -198,8 +204,8 @@ class Workflow:
     def sweep(self) -> str:
         """Invoke the function of the schedule, and give the error if it fails."""
         answer = self.local.client("lambda").invoke(FunctionName=self.resource("HealKeysFunction"))
-        said: str = answer["Payload"].read().decode()
-        return said if "FunctionError" in answer else ""
+        printed: str = answer["Payload"].read().decode()
+        return printed if "FunctionError" in answer else ""
 
     @contextmanager
     def without_events(self) -> Iterator[None]:

@@ -31,26 +31,26 @@ def workflow(local: LocalAws) -> Workflow:
     return Workflow(local, deploy(local, "audited", {}))
 
 
-def each_of(keys: Iterable[str], do: Callable[[str], Any]) -> None:
+def at_once(keys: Iterable[str], do: Callable[[str], Any]) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(do, keys))
 
 
 def wait_for_outputs(workflow: Workflow, prefix: str, number: int) -> None:
     def are_there() -> bool:
-        found = workflow.s3.list_objects_v2(Bucket=workflow.stack.output_bucket, Prefix=prefix)
-        return found["KeyCount"] == number and not workflow.executions.arns("RUNNING")
+        listed = workflow.s3.list_objects_v2(Bucket=workflow.stack.output_bucket, Prefix=prefix)
+        return listed["KeyCount"] == number and not workflow.executions.arns("RUNNING")
 
     wait_until(are_there, 5 * SECONDS + number, f"{number} outputs", poll_seconds=1)
 
 
 def output_state(workflow: Workflow, key: str) -> OutputState:
-    found = workflow.s3.head_object(Bucket=workflow.stack.output_bucket, Key=output_key(key))
-    return OutputState(found["ETag"], found["Metadata"], found["LastModified"])
+    head = workflow.s3.head_object(Bucket=workflow.stack.output_bucket, Key=output_key(key))
+    return OutputState(head["ETag"], head["Metadata"], head["LastModified"])
 
 
-def verdicts(found: Any) -> dict[str, str]:
-    return {each["key"]: each["verdict"] for each in map(json.loads, found.stdout.splitlines())}
+def verdicts(audited: Any) -> dict[str, str]:
+    return {line["key"]: line["verdict"] for line in map(json.loads, audited.stdout.splitlines())}
 
 
 def test_audits_name_lost_and_changed_outputs_and_repairs_mend_them(
@@ -58,14 +58,14 @@ def test_audits_name_lost_and_changed_outputs_and_repairs_mend_them(
 ) -> None:
     s3, bucket = workflow.s3, workflow.stack.output_bucket
     lost, overwritten, deleted, without, replaced, right = (f"all/{name}.png" for name in STRANGE)
-    each_of(
+    at_once(
         [overwritten, deleted, without, replaced, right],
         lambda key: workflow.upload(key, picture(RED)),
     )
     workflow.upload("all/no-image.png", b"no image")
     wait_for_outputs(workflow, "all/", 5)
     with workflow.without_events():
-        each_of([lost, overwritten], lambda key: workflow.upload(key, picture(GREEN)))
+        at_once([lost, overwritten], lambda key: workflow.upload(key, picture(GREEN)))
         s3.put_object(Bucket=workflow.stack.input_bucket, Key="all/", Body=b"")
         workflow.delete(deleted)
         s3.delete_object(Bucket=bucket, Key=output_key(without))
@@ -75,10 +75,10 @@ def test_audits_name_lost_and_changed_outputs_and_repairs_mend_them(
     audit = ("audit", "--prefix", "all/", "--grace", "0.1")
     remain = {replaced: "foreign", "all/no-image.png": "parked"}
     wrong = {lost: "missing", overwritten: "stale", deleted: "orphaned", without: "missing"}
-    found = inorder(*audit, "--json")
-    assert (found.exit_code, verdicts(found)) == (3, wrong | remain)
-    assert "InvalidImage" in found.stdout
-    assert " look wrong, and are read again in 0.1 s (--grace)" in found.stderr
+    audited = inorder(*audit, "--json")
+    assert (audited.exit_code, verdicts(audited)) == (3, wrong | remain)
+    assert "InvalidImage" in audited.stdout
+    assert " look wrong, and are read again in 0.1 s (--grace)" in audited.stderr
     assert "1 right" in inorder(*audit).stdout
     refused = inorder(*audit, "--repair", input="n")
     assert (refused.exit_code, "--repair --foreign" in refused.stderr) == (3, True)
@@ -96,7 +96,7 @@ def test_old_outputs_are_rewritten_in_order_while_uploads_continue(
     workflow: Workflow, inorder: Inorder
 ) -> None:
     keys = [f"old/{n}.png" for n in range(30)]
-    each_of(keys, lambda key: workflow.upload(key, picture(RED)))
+    at_once(keys, lambda key: workflow.upload(key, picture(RED)))
     wait_for_outputs(workflow, "old/", 30)
     before = {key: output_state(workflow, key) for key in keys}
     time.sleep(1.1)  # S3 shows seconds
@@ -104,7 +104,7 @@ def test_old_outputs_are_rewritten_in_order_while_uploads_continue(
     old = ("audit", "--prefix", "old/", "--older-than", now)
     with ThreadPoolExecutor(1) as pool:
         green = picture(GREEN)
-        uploads = pool.submit(each_of, keys[:10], lambda key: workflow.upload(key, green))
+        uploads = pool.submit(at_once, keys[:10], lambda key: workflow.upload(key, green))
         inorder(*old, "--grace", "0.1", "--repair", "--yes")
         uploads.result()
     waited = inorder(*old, "--wait", "--grace", "1")
@@ -128,10 +128,12 @@ def test_an_audit_covers_the_keys_of_the_rules_pattern(local: LocalAws) -> None:
     def compare(key: str, begins: str, ends: str) -> None:
         pattern = {"detail": {"object": {"key": [{"wildcard": f"{begins}*{ends}"}]}}}
         event = created(key) | {"id": "1", "account": "1", "region": "r", "resources": []}
-        found = events.test_event_pattern(EventPattern=json.dumps(pattern), Event=json.dumps(event))
+        answer = events.test_event_pattern(
+            EventPattern=json.dumps(pattern), Event=json.dumps(event)
+        )
         scope = Scope("in", "out", "", "newest", handles_deletions=True)
         scope = replace(scope, key_prefix=begins, key_suffix=ends)
-        assert scope.covers(key) == found["Result"]
+        assert scope.covers(key) == answer["Result"]
 
     compare()
 
@@ -140,7 +142,7 @@ def test_a_backfill_starts_events_for_objects_without_outputs(
     workflow: Workflow, inorder: Inorder
 ) -> None:
     with workflow.without_events():
-        each_of(
+        at_once(
             (f"before/{n}.png" for n in range(8)), lambda key: workflow.upload(key, picture(RED))
         )
     backfill = inorder("backfill", "--prefix", "before/", "--grace", "0.1", "--yes")

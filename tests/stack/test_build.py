@@ -69,8 +69,8 @@ def test_a_function_contains_everything_that_it_imports(built: Path, function: s
     there = {path.name.removesuffix(".py") for path in (built / function).iterdir()}
     there |= set(sys.stdlib_module_names) | IN_THE_RUNTIME
     own = {path.parent.name for path in PROJECT.glob("functions/*/*.py")}
-    found = (path for name in (".", *own) for path in (built / function / name).glob("*.py"))
-    modules = [path for path in found if not path.name.startswith("test_")]
+    files = (file for name in (".", *own) for file in (built / function / name).glob("*.py"))
+    modules = [file for file in files if not file.name.startswith("test_")]
     assert modules
     for module in modules:
         for node in ast.parse(module.read_text()).body:  # those for type checkers are nested

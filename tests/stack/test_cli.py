@@ -50,8 +50,8 @@ def test_up_prints_the_commands_environment_and_down_removes_everything(
     bad.write_text("no picture")
     for _ in range(2):
         shown = run("put", str(file), STRANGE).stdout
-        for said in (f"Key       {SHOWN}", "Outcome   Processed", " 1  S3 Object Event? (Choice"):
-            assert said in shown
+        for line in (f"Key       {SHOWN}", "Outcome   Processed", " 1  S3 Object Event? (Choice"):
+            assert line in shown
     assert run("doctor").exit_code == 0
     parked = run("put", str(bad))
     assert (parked.exit_code, "Outcome   Parked: " in parked.stdout) == (1, True)
@@ -60,26 +60,28 @@ def test_up_prints_the_commands_environment_and_down_removes_everything(
     selected = ["--prefix", "list/", "--key", STRANGE, "--outcome", "processed", "--since", "10m"]
     listed = run("executions", *selected, "--limit", "1").stdout
     assert listed.splitlines()[1].split()[3:6] == [SHOWN, newer["sequencer"], "Processed"]
-    found = run("execution", newer["id"][:-1]).stdout
-    assert f"ARN       {newer['arn']}" in found
-    told = run("why", f"/{STRANGE}").stdout
+    execution = run("execution", newer["id"][:-1]).stdout
+    assert f"ARN       {newer['arn']}" in execution
+    why = run("why", f"/{STRANGE}").stdout
     output = replaced(SHOWN, "list/", "list/out-")
-    made = f"The output {output} was made for event {newer['sequencer']}."
-    assert f"{made} That is right" in told
-    assert not {"\x1b", "\u202e"} & set(shown + listed + found + told)
+    cause = f"The output {output} was made for event {newer['sequencer']}."
+    assert f"{cause} That is right" in why
+    assert not {"\x1b", "\u202e"} & set(shown + listed + execution + why)
     file.unlink()
     bad.unlink()
     template = json.dumps({"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}})
     boto3.client("cloudformation").create_stack(StackName="another", TemplateBody=template)
-    for stack, said in {"nowhere": "Name the stack by", "another": "no output Input"}.items():
+    for stack, reason in {"nowhere": "Name the stack by", "another": "no output Input"}.items():
         [line] = run("stuck", "--stack-name", stack).stderr.splitlines()
         assert line.startswith("Error: ")
-        assert said in line
+        assert reason in line
     server = local_aws.recall(tmp_path / "local-aws.json")
     assert server
     connections = psutil.Process(server.pid).net_connections()
-    listening = {each.laddr.ip for each in connections if each.status == psutil.CONN_LISTEN}
+    listening = {
+        connection.laddr.ip for connection in connections if connection.status == psutil.CONN_LISTEN
+    }
     assert listening == {"127.0.0.1"}
     assert run("down").exit_code == 0
     assert server.process is None
-    assert [each.name for each in tmp_path.iterdir()] == ["local-aws.lock"]
+    assert [file.name for file in tmp_path.iterdir()] == ["local-aws.lock"]

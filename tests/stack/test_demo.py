@@ -25,7 +25,7 @@ def test_an_interrupted_demonstration_ends_and_leaves_no_process_behind(tmp_path
     def works() -> bool:
         family[:] = psutil.Process(process.pid).children(recursive=True)
         with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
-            return any("ministack-lambda" in " ".join(each.cmdline()) for each in family)
+            return any("ministack-lambda" in " ".join(child.cmdline()) for child in family)
         return False
 
     process = subprocess.Popen([sys.executable, "-c", code, "demo"], cwd=PROJECT)  # noqa: S603

@@ -61,7 +61,7 @@ def test_all_options_count_and_a_deleted_stack_leaves_its_data(local: LocalAws) 
     command += ["--no-prompts", "--region", "us-east-1"]
     ran(*command, variables=local.environment | {"SAM_CLI_TELEMETRY": "0"})
     machines = local.client("stepfunctions").list_state_machines()["stateMachines"]
-    assert not [each for each in machines if each["name"].startswith(NAME)]
+    assert not [machine for machine in machines if machine["name"].startswith(NAME)]
     source = {"Bucket": workflow.stack.input_bucket, "Key": "in/x.png"}
     assert workflow.s3.get_object(**source)["Body"].read() == picture(GREEN)
     assert workflow.output("in/x.png") is not None
@@ -76,7 +76,7 @@ def test_running_waiting_and_parked_events_survive_changes_of_policy(
     """AWS ends executions whose state machine is deleted, and the local AWS does not."""
     before = deployed(local, "update", SlowSeconds=10, SlowMark="slow")
     before.upload("finished.png", picture(RED))
-    [finished] = [each.event for each in before.of_key("finished.png", 1)]
+    [finished] = [execution.event for execution in before.of_key("finished.png", 1)]
     before.upload("parked.png", b"no picture")
     before.of_key("parked.png", 1)
     with before.limited(0):

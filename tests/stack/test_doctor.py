@@ -19,9 +19,9 @@ def workflow(local: LocalAws) -> Workflow:
 
 @pytest.mark.usefixtures("workflow")
 def test_a_healthy_stack_has_nothing_wrong(inorder: Inorder) -> None:
-    said = inorder("doctor")
-    assert said.exit_code == 0, said.output
-    lines = said.stdout.splitlines()
+    report = inorder("doctor")
+    assert report.exit_code == 0, report.output
+    lines = report.stdout.splitlines()
     assert [line for line in lines if not line.startswith(RIGHT)] == []
     assert lines
 
@@ -29,10 +29,10 @@ def test_a_healthy_stack_has_nothing_wrong(inorder: Inorder) -> None:
 def test_a_bucket_that_does_not_exist_is_wrong(workflow: Workflow, inorder: Inorder) -> None:
     bucket = {"Bucket": workflow.stack.output_bucket}
     workflow.s3.delete_bucket(**bucket)
-    said = inorder("doctor")
+    report = inorder("doctor")
     workflow.s3.create_bucket(**bucket)
-    assert said.exit_code == 1
-    [wrong] = [line for line in said.stdout.splitlines() if line.startswith(WRONG)]
+    assert report.exit_code == 1
+    [wrong] = [line for line in report.stdout.splitlines() if line.startswith(WRONG)]
     assert "Output bucket: An error occurred (404)" in wrong
 
 
@@ -99,9 +99,9 @@ WRONG_THEN = [
 def test_what_is_wrong_is_named(workflow: Workflow, inorder: Inorder) -> None:
     """The last test, as it mends nothing."""
     break_all(workflow)
-    said = inorder("doctor", "--policy", "uncoordinated")
-    assert said.exit_code == 1
-    wrong = [line for line in said.stdout.splitlines() if line.startswith(WRONG)]
+    report = inorder("doctor", "--policy", "uncoordinated")
+    assert report.exit_code == 1
+    wrong = [line for line in report.stdout.splitlines() if line.startswith(WRONG)]
     for line, expected in zip(wrong, WRONG_THEN, strict=True):
         assert expected in line
-    assert said.stdout.count("; then inorder backfill") == 3  # the bucket and the rules
+    assert report.stdout.count("; then inorder backfill") == 3  # the bucket and the rules

@@ -86,27 +86,27 @@ class Example:
 
     def received(self, queue: str) -> list[Any]:
         """Take what is in a queue."""
-        found = []
+        contents = []
         while messages := self.sqs.receive_message(
             QueueUrl=queue, MaxNumberOfMessages=10, VisibilityTimeout=SECONDS
         ).get("Messages"):
             for message in messages:
-                found.append(json.loads(message["Body"]))
+                contents.append(json.loads(message["Body"]))
                 self.sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
-        return found
+        return contents
 
     def forwarded(self) -> list[Any]:
         return self.received(self.consumer)
 
     def wait_for_one(self, queue: str) -> Any:
-        found: list[Any] = []
+        events: list[Any] = []
 
         def has_arrived() -> bool:
-            found.extend(self.received(queue))
-            return bool(found)
+            events.extend(self.received(queue))
+            return bool(events)
 
         wait_until(has_arrived, SECONDS, "an event")
-        [event] = found
+        [event] = events
         return event
 
     def wait_until_drained(self) -> None:
@@ -118,18 +118,18 @@ class Example:
         )
 
     def executions(self, status: str) -> list[Any]:
-        found = self.states.list_executions(
+        answer = self.states.list_executions(
             stateMachineArn=self.machine["stateMachineArn"], statusFilter=status, maxResults=1000
         )
-        return sorted(found["executions"], key=lambda each: each["startDate"])
+        return sorted(answer["executions"], key=lambda execution: execution["startDate"])
 
-    def test(self, state: str, given: Any, execution: str = "mine", **more: Any) -> Any:
+    def test(self, state: str, data: Any, execution: str = "mine", **more: Any) -> Any:
         """Run one state of the deployed state machine, with the deployed table."""
         return self.states.test_state(
             definition=self.machine["definition"],
             roleArn=self.machine["roleArn"],
             stateName=state,
-            input=json.dumps(given),
+            input=json.dumps(data),
             context=json.dumps({"Execution": {"Id": execution}}),
             **more,
         )
@@ -139,8 +139,8 @@ class Example:
         with self.refusing():
             assert self.invoke(sqs_record(event))["failed"] == 1
         execution = self.executions("FAILED")[-1]["executionArn"]
-        given = json.loads(self.states.describe_execution(executionArn=execution)["input"])
-        earlier = given | {"now": str(int(given["now"]) - seconds)}
+        claim = json.loads(self.states.describe_execution(executionArn=execution)["input"])
+        earlier = claim | {"now": str(int(claim["now"]) - seconds)}
         assert self.test("Claim Content", earlier, "dead")["nextState"] == "Forward Event"
 
     def keep(self, record: dict[str, Any] | None) -> None:
@@ -184,7 +184,7 @@ def forgets(unique: Example) -> Iterator[None]:
 
 Make = Callable[[Any], dict[str, Any]]
 # The local AWS ignores which records of a batch of Kinesis have failed, so these are recorded ones.
-for_each_source = pytest.mark.parametrize("record", [sqs_record, kinesis_record])
+from_both_sources = pytest.mark.parametrize("record", [sqs_record, kinesis_record])
 
 
 def content(event: dict[str, Any]) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def number_of(record: dict[str, Any]) -> str:
     return str(record.get("messageId") or record["kinesis"]["sequenceNumber"])
 
 
-@for_each_source
+@from_both_sources
 def test_duplicates_in_one_batch_are_forwarded_once(unique: Example, record: Make) -> None:
     answer = unique.invoke(record(ORDER), record(AGAIN))
     assert answer == {"batchItemFailures": []} | TWICE
@@ -251,17 +251,17 @@ def test_different_contents_are_all_forwarded(unique: Example) -> None:
     other = ORDER | {"detail": ORDER["detail"] | {"total": 19.51}}
     answer = unique.invoke(sqs_record(ORDER), sqs_record(other))
     assert (answer["processed"], answer["skipped"]) == (2, 0)
-    assert [named(each) for each in unique.forwarded()] == [content(ORDER), content(other)]
+    assert [named(event) for event in unique.forwarded()] == [content(ORDER), content(other)]
 
 
-@for_each_source
+@from_both_sources
 def test_a_refused_event_fails_and_is_forwarded_later(unique: Example, record: Make) -> None:
-    given = record(ORDER)
+    delivery = record(ORDER)
     with unique.refusing():
-        answer = unique.invoke(given)
-    assert answer == {"batchItemFailures": [{"itemIdentifier": number_of(given)}]} | FAILED
+        answer = unique.invoke(delivery)
+    assert answer == {"batchItemFailures": [{"itemIdentifier": number_of(delivery)}]} | FAILED
     assert unique.contents.scan()["Items"] == []  # so that the next attempt need not wait
-    assert unique.invoke(given) == {"batchItemFailures": []} | ONCE
+    assert unique.invoke(delivery) == {"batchItemFailures": []} | ONCE
     assert named(unique.forwarded()[0]) == content(ORDER)
 
 
@@ -281,7 +281,7 @@ def test_the_dead_letter_queue_keeps_messages_that_are_refused_long(unique: Exam
     assert named(kept) == named(ORDER)
 
 
-@for_each_source
+@from_both_sources
 def test_a_dead_execution_is_taken_over_after_six_minutes(unique: Example, record: Make) -> None:
     unique.die(ORDER, 362)
     assert unique.invoke(record(AGAIN)) == {"batchItemFailures": []} | ONCE
@@ -289,12 +289,12 @@ def test_a_dead_execution_is_taken_over_after_six_minutes(unique: Example, recor
     assert unique.invoke(record(ORDER))["skipped"] == 1
 
 
-@for_each_source
+@from_both_sources
 def test_a_claim_that_may_be_alive_is_no_duplicate(unique: Example, record: Make) -> None:
     unique.die(ORDER, 300)
-    given = record(ORDER)
-    answer = unique.invoke(given)
-    assert answer == {"batchItemFailures": [{"itemIdentifier": number_of(given)}]} | FAILED
+    delivery = record(ORDER)
+    answer = unique.invoke(delivery)
+    assert answer == {"batchItemFailures": [{"itemIdentifier": number_of(delivery)}]} | FAILED
     [kept] = unique.contents.scan()["Items"]
     assert (kept["status"], kept["claimed_by"]) == ("CLAIMED", "dead")
 
@@ -302,17 +302,17 @@ def test_a_claim_that_may_be_alive_is_no_duplicate(unique: Example, record: Make
 def test_during_an_outage_of_the_table_nothing_is_forwarded(unique: Example) -> None:
     dynamodb = unique.client("dynamodb")
     table = dynamodb.describe_table(TableName=unique.contents.name)["Table"]
-    given = sqs_record(ORDER)
+    delivery = sqs_record(ORDER)
     dynamodb.delete_table(TableName=unique.contents.name)
     try:
-        answer = unique.invoke(given)
+        answer = unique.invoke(delivery)
     finally:
         names = ("TableName", "KeySchema", "AttributeDefinitions")
         description = {name: table[name] for name in names}
         dynamodb.create_table(**description, BillingMode="PAY_PER_REQUEST")
-    assert answer == {"batchItemFailures": [{"itemIdentifier": number_of(given)}]} | FAILED
+    assert answer == {"batchItemFailures": [{"itemIdentifier": number_of(delivery)}]} | FAILED
     assert unique.forwarded() == []
-    assert unique.invoke(given)["processed"] == 1
+    assert unique.invoke(delivery)["processed"] == 1
     assert named(unique.forwarded()[0]) == content(ORDER)
 
 

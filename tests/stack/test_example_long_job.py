@@ -92,7 +92,7 @@ class Jobs(Workflow):
         """Wait until so many events are processed, and give the ARN of the last one's job."""
         processed = self.of_key(key, number)[-1]
         assert processed.outcome == "Processed", processed
-        [job] = [each for each in self.listed() if each.endswith(f"-{processed.sequencer}")]
+        [job] = [arn for arn in self.listed() if arn.endswith(f"-{processed.sequencer}")]
         return job
 
     def end_of(self, job: str) -> dict[str, Any]:
@@ -108,8 +108,8 @@ class Jobs(Workflow):
 
     def listed(self, **status: Any) -> list[str]:
         """List the ARNs of all jobs, or of those with a status."""
-        found = self.states.list_executions(stateMachineArn=self.machine, **status)
-        return [each["executionArn"] for each in found["executions"]]
+        answer = self.states.list_executions(stateMachineArn=self.machine, **status)
+        return [execution["executionArn"] for execution in answer["executions"]]
 
     def start_slow(self, key: str) -> str:
         """Upload a slow object, wait until its job works, and give the job's ARN."""
@@ -143,7 +143,7 @@ def test_a_deletion_removes_the_output_of_a_job_in_parts(jobs: Jobs) -> None:
     [processed] = jobs.of_key(key, 1)
     assert jobs.output(key) == f"4\n{processed.sequencer}#".encode()
     history = jobs.states.get_execution_history(executionArn=ended["executionArn"])["events"]
-    entered = [each.get("stateEnteredEventDetails", {}).get("name") for each in history]
+    entered = [entry.get("stateEnteredEventDetails", {}).get("name") for entry in history]
     assert entered.count("Work") == 3
     assert "1 right" in jobs.audit(key)
     jobs.delete(key)
@@ -161,8 +161,8 @@ def test_a_second_delivery_starts_nothing(jobs: Jobs) -> None:
         answer = jobs.local.client("lambda").invoke(
             FunctionName=jobs.function, Payload=json.dumps({"event": again, "fence": "newest"})
         )
-        told = json.load(answer["Payload"])
-        assert (told["outcome"], told["job"]) == ("Processed", job.rpartition(":")[2])
+        result = json.load(answer["Payload"])
+        assert (result["outcome"], result["job"]) == ("Processed", job.rpartition(":")[2])
 
     deliver()
     jobs.release()

@@ -104,7 +104,7 @@ def test_alone_events_in_disorder_and_twice_end_in_the_newest(alone: Rows) -> No
 
     def has_come() -> bool:
         messages = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", [])
-        sent.extend(json.loads(each["Body"]) for each in messages)
+        sent.extend(json.loads(message["Body"]) for message in messages)
         return len(sent) == 7
 
     wait_until(has_come, SECONDS, "seven events")
@@ -129,7 +129,7 @@ def test_alone_what_fails_three_times_waits_for_a_person(alone: Rows) -> None:
 
     def has_failed() -> bool:
         answer = sqs.receive_message(QueueUrl=alone.deployed["FailedEventsUrl"])
-        bodies.extend(each["Body"] for each in answer.get("Messages", []))
+        bodies.extend(message["Body"] for message in answer.get("Messages", []))
         return bool(bodies)
 
     wait_until(has_failed, SECONDS, "the event to fail")

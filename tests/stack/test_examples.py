@@ -9,8 +9,8 @@ EXAMPLE = PROJECT / "examples" / "work_function"
 
 
 def outputs_of(local: LocalAws, stack: str) -> dict[str, str]:
-    [found] = local.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
-    return {each["OutputKey"]: each["OutputValue"] for each in found["Outputs"]}
+    [described] = local.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
+    return {output["OutputKey"]: output["OutputValue"] for output in described["Outputs"]}
 
 
 def test_an_own_function_deployed_as_documented_replaces_the_shipped_one(

@@ -78,8 +78,8 @@ class Example:
         self.s3.put_object(Bucket=self.objects, Key=key, Body=content)
 
     def output(self, key: str) -> Colour | None:
-        found = read_object(self.s3, self.deployed["OutputsBucketName"], output_key(key))
-        return None if found is None else colour_of(found)
+        content = read_object(self.s3, self.deployed["OutputsBucketName"], output_key(key))
+        return None if content is None else colour_of(content)
 
     def failed(self) -> list[Any]:
         answer = self.client("sqs").receive_message(QueueUrl=self.deployed["FailedEventsUrl"])
@@ -117,13 +117,13 @@ def test_what_fails_three_times_waits_for_a_person(fenced: Example) -> None:
         InvocationType="Event",
         Payload=json.dumps(event),
     )
-    found: list[Any] = []
+    messages: list[Any] = []
 
     def has_failed() -> bool:
-        found.extend(fenced.failed())
-        return bool(found)
+        messages.extend(fenced.failed())
+        return bool(messages)
 
     wait_until(has_failed, SECONDS, "the event to fail")
-    [message] = found
+    [message] = messages
     assert message["requestPayload"] == event
     assert "The object is no picture" in message["responsePayload"]["errorMessage"]

@@ -97,7 +97,7 @@ def test_an_event_waits_until_the_role_has_a_missing_action(workflow: Workflow) 
         assert refused in failed.output["reason"]["Cause"]
         assert workflow.output("put.png") is None
     workflow.wait_for_retries()
-    assert "Processed" in [each.outcome for each in workflow.of_key("put.png", 1)]
+    assert "Processed" in [execution.outcome for execution in workflow.of_key("put.png", 1)]
     assert workflow.output("put.png")
     assert workflow.parked() == []
 
@@ -120,6 +120,6 @@ def test_the_role_suffices_to_hand_over_a_dead_executions_event(workflow: Workfl
     workflow.age(record_id)
     assert workflow.sweep() == ""
     again = workflow.of_key("stuck.png", 2)
-    retried = [each.event for each in again if "retry" in each.event]
-    assert [each["detail"] for each in retried] == [event["detail"]]
+    retried = [execution.event for execution in again if "retry" in execution.event]
+    assert [event["detail"] for event in retried] == [event["detail"]]
     assert "in_progress_since" not in workflow.record("stuck.png")

@@ -46,7 +46,7 @@ def install(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     constraint = f"--constraint {PROJECT}/requirements.txt"
 
     def with_extras(extras: str) -> Path:
-        [wheel] = [each for each in typed if ("[" in each) == bool(extras)]
+        [wheel] = [argument for argument in typed if ("[" in argument) == bool(extras)]
         subprocess.run(  # noqa: S602 - of our own document
             f"{pip} {constraint} {wheel}", shell=True, cwd=folder, check=True
         )
@@ -105,10 +105,10 @@ def test_the_on_call_persons_commands_work_without_a_checkout(
     }
     names = Commands().list_commands(click.Context(click.Command("")))
     helps = [f"{name} --help" for name in names]
-    given = [*works, *fails, *helps]
-    results = json.loads(printed_by("python", "-c", COMMANDS, text=json.dumps(given)))
+    lines = [*works, *fails, *helps]
+    results = json.loads(printed_by("python", "-c", COMMANDS, text=json.dumps(lines)))
     wrong = {}
-    for arguments, (code, printed) in zip(given, results, strict=True):
+    for arguments, (code, printed) in zip(lines, results, strict=True):
         if arguments in works:
             # What `doctor` finds wrong, a parked event, is right of this stack.
             is_right = code == (arguments == "doctor") and works[arguments] in printed
@@ -143,7 +143,7 @@ def test_the_wheel_alone_runs_the_example(fence: Path, local: LocalAws, tmp_path
     run += ["--python", sys.executable, "--with", f"{wheel}[boto3]", "python", "-Es"]
     contents = {"x": b"one", "y": b"\xff"}
     sent = [
-        events.upload(s3, f"a/{each}", contents[each], bucket="fence-input") for each in contents
+        events.upload(s3, f"a/{name}", contents[name], bucket="fence-input") for name in contents
     ]
     payloads = [{"event": event, "fence": "newest"} for event in sent]
     answers = f"\nimport json\nprint(json.dumps([handler(each, None) for each in {payloads!r}]))\n"

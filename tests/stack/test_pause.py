@@ -47,10 +47,12 @@ def outcomes(workflow: Workflow, *keys: str) -> Counter[str]:
     aws = Connection(workflow.stack.name, workflow.local)
 
     def count() -> Counter[str]:
-        found = workflow.executions.all()
-        of_keys = [each for each in found if s3_object(each.event).get("key") in keys]
-        running = sum(each.status == "RUNNING" for each in of_keys)
-        ended = (workflow.executions.describe(each.arn).outcome for each in of_keys)
+        executions = workflow.executions.all()
+        of_keys = [
+            execution for execution in executions if s3_object(execution.event).get("key") in keys
+        ]
+        running = sum(execution.status == "RUNNING" for execution in of_keys)
+        ended = (workflow.executions.describe(execution.arn).outcome for execution in of_keys)
         return Counter({"Running": 1}) if running else Counter(map(str, ended))
 
     def are_over() -> bool:
@@ -75,12 +77,12 @@ def test_events_wait_in_a_pause_and_a_deployment_resumes_them(
     paused = f"The stack is paused: {EVENTS} events wait"
     assert paused in inorder("doctor").stdout
     assert paused in inorder("executions").stderr
-    found = inorder("audit", "--grace", "0", "--no-cache")
-    assert f"{len(KEYS) + 1} outputs: {len(KEYS) + 1} waiting" in found.stdout
+    audited = inorder("audit", "--grace", "0", "--no-cache")
+    assert f"{len(KEYS) + 1} outputs: {len(KEYS) + 1} waiting" in audited.stdout
     for refused in (["audit", "--repair", "--yes"], ["audit", "--wait"], ["backfill", "--yes"]):
-        said = inorder(*refused)
-        assert said.exit_code == 1
-        assert paused in said.stderr
+        result = inorder(*refused)
+        assert result.exit_code == 1
+        assert paused in result.stderr
     assert workflow.executions.all() == []
 
     resumed = Workflow(workflow.local, deploy(workflow.local, workflow.stack.name, QUIET))
@@ -89,7 +91,7 @@ def test_events_wait_in_a_pause_and_a_deployment_resumes_them(
     assert done["Processed"] == len(KEYS)
     assert {resumed.colour(key) for key in (*KEYS, REFUSED)} == {MAGENTA}
     events = [event for key in KEYS for event in resumed.executions.arrived(key)[key]]
-    assert all("retry" not in each or each["retry"]["attempt"] == 1 for each in events)
+    assert all("retry" not in event or event["retry"]["attempt"] == 1 for event in events)
     assert inorder("doctor").exit_code == 0
     assert resumed.parked() == []
     resumed.assert_quiet()

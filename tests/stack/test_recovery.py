@@ -109,12 +109,12 @@ def test_undelivered_events_are_listed_with_their_error_and_started(
                 "ERROR_CODE": {"DataType": "String", "StringValue": "NO_PERMISSIONS"}
             },
         )
-    found = listed(inorder, "undelivered")
-    assert [each.get("event") for each in found].count(event) == 2
-    assert {each["reason"]["Error"] for each in found} == {"NO_PERMISSIONS"}
+    undelivered = listed(inorder, "undelivered")
+    assert [entry.get("event") for entry in undelivered].count(event) == 2
+    assert {entry["reason"]["Error"] for entry in undelivered} == {"NO_PERMISSIONS"}
     result = inorder("undelivered", "--redrive")
     assert (result.exit_code, result.stdout.count("Started: ")) == (0, 2)
-    ended = Counter(each.outcome for each in workflow.of_key("lost.png", 2))
+    ended = Counter(execution.outcome for execution in workflow.of_key("lost.png", 2))
     assert ended == {"Processed": 1, "Duplicate": 1}
     assert len(listed(inorder, "undelivered")) == 1
     assert workflow.colour("lost.png") == CYAN
@@ -134,7 +134,7 @@ def test_parked_events_are_redriven_unless_they_would_fail_again(
 ) -> None:
     for key in (STRANGE, "mended.png"):
         workflow.upload(key, b"no image")
-        assert [each.outcome for each in workflow.of_key(key, 1)] == ["Parked"]
+        assert [execution.outcome for execution in workflow.of_key(key, 1)] == ["Parked"]
     workflow.upload("mended.png", picture(RED))
     workflow.of_key("mended.png", 2)
     invalid_event = {"detail": {"object": {"key": "[/x].png", "sequencer": "0"}}}
@@ -144,23 +144,23 @@ def test_parked_events_are_redriven_unless_they_would_fail_again(
         shown = inorder("parked").stdout
         assert SHOWN in shown
         assert not {"\x1b", "\u202e"} & set(shown)
-    before = {each["id"]: each for each in listed(inorder, "parked")}
+    before = {entry["id"]: entry for entry in listed(inorder, "parked")}
     assert len(before) == 4
-    [invalid] = [name for name, each in before.items() if each.get("event") == invalid_event]
+    [invalid] = [name for name, entry in before.items() if entry.get("event") == invalid_event]
 
     result = inorder("redrive", "--all")
     assert (result.exit_code, len(result.stdout.splitlines())) == (0, 2)
-    assert [each.outcome for each in workflow.of_key(STRANGE, 2)] == ["Parked"] * 2
-    outcomes = Counter(each.outcome for each in workflow.of_key("mended.png", 3))
+    assert [execution.outcome for execution in workflow.of_key(STRANGE, 2)] == ["Parked"] * 2
+    outcomes = Counter(execution.outcome for execution in workflow.of_key("mended.png", 3))
     assert outcomes == {"Parked": 1, "Processed": 1, "Superseded": 1}
-    after = {each["id"] for each in listed(inorder, "parked")}  # parked again, with another ID
+    after = {entry["id"] for entry in listed(inorder, "parked")}  # parked again, with another ID
     assert (len(after), len(after & before.keys())) == (3, 2)
 
     assert inorder("redrive", invalid[:8]).exit_code == 0
     wait_until(lambda: not workflow.executions.arns("RUNNING"), SECONDS, "its end")
-    left = {each["id"]: each for each in listed(inorder, "parked")}
+    left = {entry["id"]: entry for entry in listed(inorder, "parked")}
     assert invalid not in left
-    assert invalid_event in [each.get("event") for each in left.values()]
+    assert invalid_event in [entry.get("event") for entry in left.values()]
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_failed_or_interrupted_redrive_keeps_the_event(
     [event] = workflow.events(key, 1)
     event["detail"]["object"]["sequencer"] += "1"  # newer, and not delivered
     park(workflow, json.dumps({"object_key": key, "event": event | {"retry": {"attempt": 9}}}))
-    [found] = listed(inorder, "parked")
+    [shown] = listed(inorder, "parked")
     call: Callable[..., Any] = vars(BaseClient)["_make_api_call"]
     failures = [error]
 
@@ -199,14 +199,14 @@ def test_a_failed_or_interrupted_redrive_keeps_the_event(
         return call(client, name, parameters)
 
     monkeypatch.setattr(BaseClient, "_make_api_call", failing)
-    assert inorder("redrive", found["id"]).exit_code == 1
-    assert [each["id"] for each in listed(inorder, "parked")] == [found["id"]]
+    assert inorder("redrive", shown["id"]).exit_code == 1
+    assert [entry["id"] for entry in listed(inorder, "parked")] == [shown["id"]]
     assert inorder("redrive", "--all").exit_code == 0
     assert listed(inorder, "parked") == []
     executions = workflow.of_key(key, sum(outcomes.values()))
-    assert Counter(each.outcome for each in executions) == outcomes
+    assert Counter(execution.outcome for execution in executions) == outcomes
     # Without its history, so that it has all attempts again.
-    assert event in [each.event for each in executions]
+    assert event in [execution.event for execution in executions]
     workflow.assert_quiet()
 
 
@@ -223,8 +223,8 @@ def test_the_command_or_the_schedule_heals_a_stuck_key(
             workflow.upload(key, picture(RED))
             wait_until(reached.exists, SECONDS, "the call of the function")
             workflow.executions.stop(workflow.record(key)["execution"])
-        said = inorder("stuck").stderr  # its execution could still live
-        assert said == "In progress for 6 minutes or longer: 0 keys.\n"
+        printed = inorder("stuck").stderr  # its execution could still live
+        assert printed == "In progress for 6 minutes or longer: 0 keys.\n"
         workflow.age(workflow.record_id(key))
         return workflow.record(key)
 
@@ -232,16 +232,20 @@ def test_the_command_or_the_schedule_heals_a_stuck_key(
     assert record["id"] in inorder("stuck").stdout
     assert workflow.record("by-command.png") == record
     assert inorder("stuck", "--redrive").exit_code == 0
-    [again] = [each for each in workflow.of_key("by-command.png", 2) if "retry" in each.event]
+    [again] = [
+        execution
+        for execution in workflow.of_key("by-command.png", 2)
+        if "retry" in execution.event
+    ]
     assert again.outcome == "Processed"
     assert json.loads(record["event"]).items() <= again.event.items()
 
     record = die_holding("by-schedule.png")
     events, rule = workflow.local.client("events"), workflow.resource("HealKeysFunctionSweep")
-    found = events.describe_rule(Name=rule.rpartition("/")[2])
-    assert (found["ScheduleExpression"], found["State"]) == ("rate(1 minute)", "ENABLED")
+    described = events.describe_rule(Name=rule.rpartition("/")[2])
+    assert (described["ScheduleExpression"], described["State"]) == ("rate(1 minute)", "ENABLED")
     # The minute is that since the rule was deployed.
-    events.put_rule(Name=found["Name"], State="ENABLED", ScheduleExpression="rate(1 minute)")
+    events.put_rule(Name=described["Name"], State="ENABLED", ScheduleExpression="rate(1 minute)")
     wait_until(
         lambda: workflow.record("by-schedule.png")["status"] == "DONE", 2 * SECONDS, "a sweep"
     )

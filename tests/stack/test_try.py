@@ -48,7 +48,7 @@ def inorder(*arguments: str) -> Result:
 def test_the_five_minutes_of_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
     document = (PROJECT / "docs" / "function.md").read_text(encoding="utf-8")
     typed = document.partition("## Five minutes\n")[2].split("```")[1].removeprefix("sh\n")
-    said = {}
+    printed = {}
     for line in typed.splitlines():
         command, _, _ = line.partition("  #")
         if evaluated := re.match(r'eval "\$\((.*)\)"', command):
@@ -59,13 +59,13 @@ def test_the_five_minutes_of_the_document(monkeypatch: pytest.MonkeyPatch) -> No
             continue
         done = inorder(*arguments)
         assert done.exit_code == 0, done.output
-        said[arguments[0]] = done.stdout
+        printed[arguments[0]] = done.stdout
         for setting in re.findall(r"^export (.*)$", done.stdout, re.MULTILINE):
             name, _, value = shlex.split(setting)[0].partition("=")
             monkeypatch.setenv(name, value)
-    assert said["try"].endswith("The contract is kept.\n")
-    assert not re.findall("^(?:broken|unknown)", said["try"], re.MULTILINE)
-    assert "Outcome   Processed" in said["put"]
+    assert printed["try"].endswith("The contract is kept.\n")
+    assert not re.findall("^(?:broken|unknown)", printed["try"], re.MULTILINE)
+    assert "Outcome   Processed" in printed["put"]
 
 
 if os.environ.get("NIGHT"):

@@ -20,7 +20,7 @@ def test_events_in_any_order_give_each_version_an_output(
     for number in order:
         assert aws.run(events[number]).outcome == "Processed"
         assert aws.run(events[number]).outcome == "Duplicate"
-    versions = [each["detail"]["object"]["version-id"] for each in events]
-    outputs = [aws.output(f"out-x.png/{each}") for each in versions]
-    assert [colour_of(each) for each in outputs] == [CYAN, MAGENTA]
+    versions = [event["detail"]["object"]["version-id"] for event in events]
+    outputs = [aws.output(f"out-x.png/{version}") for version in versions]
+    assert [colour_of(output) for output in outputs] == [CYAN, MAGENTA]
     assert len(aws.invocations) == 2

@@ -57,15 +57,15 @@ ANSWERS: list[tuple[Any, str]] = [
     ({"outcome": "Processed", "expires_at": "1"}, "Release Lock"),
     ({"outcome": "Superseded", "expires_at": "1"}, "Release Unprocessed Key"),
     (REJECTED, "Reject Object"),
-    *((without(REJECTED, each), "Reject Result") for each in ("error", "cause", "expires_at")),
-    *((REJECTED | {"expires_at": each}, "Reject Result") for each in (1, None)),
-    *(({"outcome": each, "expires_at": "1"}, "Reject Result") for each in ("Sure", 1)),
-    *(({"outcome": each}, "Reject Result") for each in ("Processed", "Superseded")),
+    *((without(REJECTED, name), "Reject Result") for name in ("error", "cause", "expires_at")),
+    *((REJECTED | {"expires_at": expiry}, "Reject Result") for expiry in (1, None)),
+    *(({"outcome": outcome, "expires_at": "1"}, "Reject Result") for outcome in ("Sure", 1)),
+    *(({"outcome": outcome}, "Reject Result") for outcome in ("Processed", "Superseded")),
     *(
-        ({"outcome": each, "expires_at": 1}, "Reject Result")
-        for each in ("Processed", "Superseded")
+        ({"outcome": outcome, "expires_at": 1}, "Reject Result")
+        for outcome in ("Processed", "Superseded")
     ),
-    *[(each, "Reject Result") for each in list[Any]([{}, "Processed", None])],
+    *[(payload, "Reject Result") for payload in list[Any]([{}, "Processed", None])],
 ]
 OF_FUNCTION: table.Data = FAULT | {"rejected": True}
 SUPERSEDED, UNSENT = {"inversion": answer(table.SUPERSEDED)}, {"unsent": FAULT}
@@ -74,16 +74,16 @@ ENDS: list[tuple[table.Data, str]] = [
     (SUPERSEDED, "Keep Answer"),
     ({"record": item(**NEWER)}, "Superseded"),
     ({}, "Not Parked"),
-    *((each | {"fault": FAULT}, "Retrying") for each in (DONE_WORK, {})),
-    *((each | {"fault": OF_FUNCTION}, "Parked") for each in (SUPERSEDED, {})),
-    *((UNSENT | {"fault": each}, "Not Parked") for each in (FAULT, OF_FUNCTION)),
+    *((data | {"fault": FAULT}, "Retrying") for data in (DONE_WORK, {})),
+    *((data | {"fault": OF_FUNCTION}, "Parked") for data in (SUPERSEDED, {})),
+    *((UNSENT | {"fault": fault}, "Not Parked") for fault in (FAULT, OF_FUNCTION)),
 ]
 INVALID = {"object_key": "", "sequencer": "", "fault": OF_FUNCTION}
 CHOICES = [
     *common.s3_events(),
     Row("Sequencer?", {"other_characters": 0}, "Claim Key"),
     Row("Sequencer?", {"other_characters": 1}, "Reject Event"),
-    *(Row("Key State?", each, to) for to, inputs in WAITING for each in inputs),
+    *(Row("Key State?", data, to) for to, inputs in WAITING for data in inputs),
     *(Row("Outcome?", {"inversion": answer(payload)}, to) for payload, to in ANSWERS),
     Row("Rejected?", INVALID, "Final Outcome?"),
     Row("Rejected?", INVALID | UNSENT, "Final Outcome?"),

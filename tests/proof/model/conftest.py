@@ -26,8 +26,8 @@ def read_files() -> Iterator[Path]:
     """List what decides how a search ends."""
     yield from (PROJECT / name for name in FILES)
     for folder in FOLDERS:
-        found = (PROJECT / folder).rglob("*")
-        yield from sorted(each for each in found if each.is_file() and each.suffix != ".pyc")
+        paths = (PROJECT / folder).rglob("*")
+        yield from sorted(path for path in paths if path.is_file() and path.suffix != ".pyc")
 
 
 def digest() -> str:

@@ -113,8 +113,8 @@ class _Replay:
         return response | ({"VersionId": answer.version} if answer.version else {})
 
     def head_object(self, Bucket: str, Key: str, VersionId: str | None = None) -> dict[str, Any]:  # noqa: N803
-        what = "HEAD output" if Bucket == OUTPUT_BUCKET else "HEAD source"
-        return self._read_object(S3Call(what, Key, version=VersionId))
+        operation = "HEAD output" if Bucket == OUTPUT_BUCKET else "HEAD source"
+        return self._read_object(S3Call(operation, Key, version=VersionId))
 
     def get_object(self, Key: str, IfMatch: str | None = None, **rest: str) -> dict[str, Any]:  # noqa: N803
         return self._read_object(S3Call("GET source", Key, IfMatch, rest.get("VersionId")))
@@ -176,9 +176,9 @@ class Engine:
     def _add(self, whole: dict[str, Any], names: dict[str, str]) -> None:
         states = {names.get(name, name): state for name, state in whole["States"].items()}
         parameters = [state.get("Parameters", {}) for state in states.values()]
-        payloads = [each.get("Payload", {}) for each in parameters]
-        told: dict[str, Any] = next((each for each in payloads if "fence" in each), {})
-        fence = {name: value for name, value in told.items() if not name.endswith(".$")}
+        payloads = [request.get("Payload", {}) for request in parameters]
+        fenced: dict[str, Any] = next((payload for payload in payloads if "fence" in payload), {})
+        fence = {name: value for name, value in fenced.items() if not name.endswith(".$")}
         self.patience = _patience(whole)
         self.fences |= dict.fromkeys(states, json.dumps(fence))
         self.starts.append(whole["StartAt"])
@@ -222,7 +222,7 @@ class Engine:
         except UncaughtError as uncaught:
             return StepResult(None, data, item, error=f"States.Runtime, as {uncaught},")
         if is_write(state) and not mock:
-            items = [json.dumps(each, sort_keys=True) for each in table.items.values()]
+            items = [json.dumps(record, sort_keys=True) for record in table.items.values()]
             item = items[0] if items else None
         if "lock_token" in output and token:
             output = output | {"lock_token": token}
@@ -242,7 +242,7 @@ class Engine:
         """Give the ID of the record that a state reads or writes."""
         parameters = self.states[name]["Parameters"]
         path = (parameters.get("Key") or parameters["Item"])["id"]["S.$"]
-        named: list[str] = [find(each, read(data)) for each in re.findall(r"\$[^,)]+", path)]
+        named: list[str] = [find(path, read(data)) for path in re.findall(r"\$[^,)]+", path)]
         return (path.split("'")[1] if path.startswith("States.Format(") else "{}").format(*named)
 
     def sweep(self, items: Items) -> Swept:
@@ -273,7 +273,7 @@ def _called(code: Code, event: str, answers: tuple[S3Answer, ...]) -> Called:
 def redirected(part: Any, renamed: dict[str, str]) -> Any:
     """Let what leads to some states lead to others."""
     if isinstance(part, list):
-        return [redirected(each, renamed) for each in part]
+        return [redirected(element, renamed) for element in part]
     if not isinstance(part, dict):
         return part
     return {
@@ -302,13 +302,13 @@ def is_write(state: dict[str, Any]) -> bool:
 
 def is_sender(state: dict[str, Any]) -> bool:
     """Tell whether a state sends an event to a queue or to the bus."""
-    buses = [each["EventBusName"] for each in state.get("Parameters", {}).get("Entries", [])]
+    buses = [entry["EventBusName"] for entry in state.get("Parameters", {}).get("Entries", [])]
     return service_of(state) == "sqs" or bool(buses)
 
 
 def _patience(definition: dict[str, Any]) -> int:
     """Read after how many polls an execution gives up."""
-    rules = (rule for each in definition["States"].values() for rule in each.get("Choices", []))
+    rules = (rule for state in definition["States"].values() for rule in state.get("Choices", []))
     counted = (rule for rule in rules if rule.get("Variable") == "$.polls")
     return next((rule.get("NumericGreaterThanEquals", 0) for rule in counted), 0)
 
@@ -327,7 +327,7 @@ def _message(sent: dict[str, Any]) -> str | None:
     """Give the message that comes to the retry queue; template.yaml's bus hands the detail on."""
     if sent.get("QueueUrl") == QUEUE:
         return json.dumps(sent["MessageBody"])
-    details = [each["Detail"] for each in sent.get("Entries", []) if each["EventBusName"] == BUS]
+    details = [entry["Detail"] for entry in sent.get("Entries", []) if entry["EventBusName"] == BUS]
     return json.dumps(details[0]) if details else None
 
 
@@ -352,7 +352,7 @@ def live_fields(states: dict[str, Any], faults: bool) -> dict[str, frozenset[str
         edges[name] += [(catch["Next"], catch.get("ResultPath", "$")) for catch in catches]
         text = json.dumps({k: v for k, v in state.items() if k not in {"Catch", "ResultPath"}})
         live[name] = {
-            found or "$" for found in re.findall(r"(?<![.$])\$(?![${])(?:\.(\w+))?", text)
+            field or "$" for field in re.findall(r"(?<![.$])\$(?![${])(?:\.(\w+))?", text)
         }
     before: dict[str, set[str]] = {}
     while before != live:

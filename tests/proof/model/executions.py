@@ -140,12 +140,12 @@ class Executions:
             state = self._sent(state, step.message, sent)
         return state, run
 
-    def _sent(self, state: State, message: str, what: Arrival | None) -> State:
+    def _sent(self, state: State, message: str, arrival: Arrival | None) -> State:
         """Put a message into the retry queue: it leads to a delivery, or is parked."""
         again = retried(message)
         if delivery := self._delivery(again) if again else None:
             return state.with_delivery(delivery)
-        return state._replace(parked=state.parked | {what.event}) if what else state
+        return state._replace(parked=state.parked | {arrival.event}) if arrival else state
 
     def _delivery(self, event: Any) -> Arrival | None:
         """Make the delivery of an event, to which fields may have been added."""
@@ -239,10 +239,8 @@ class Executions:
         if step.item != item:
             state, written = self._apply(state, pending, item, step)
             runs = (
-                each._replace(done=max(each.done, written.done))
-                if each[:2] == pending[:2]
-                else each
-                for each in state.runs
+                run._replace(done=max(run.done, written.done)) if run[:2] == pending[:2] else run
+                for run in state.runs
             )
             state = state._replace(runs=tuple(runs))
         return f"{pending.execution}: {pending.state} takes effect, late", state, problem
@@ -310,8 +308,8 @@ class Executions:
         """Abandon a run's function, which may go on, or may have died too."""
         event = self._event(run)
         left = {
-            each._replace(may_stop=each.may_stop and (may_stop or each.event != event))
-            for each in state.orphans
+            orphan._replace(may_stop=orphan.may_stop and (may_stop or orphan.event != event))
+            for orphan in state.orphans
         }
         if isinstance(self._engine.call(event, run.answers), S3Call):
             left.add(Orphan(event, run.answers, may_stop))
@@ -330,19 +328,19 @@ class Executions:
             yield f"orphan of {sequencer.lstrip('0')[:2]}: {label}", after, problem
 
     def _answers(self, state: State, call: S3Call) -> Iterator[Answered]:
-        what, outputs = call.operation, dict(state.outputs)
+        operation, outputs = call.operation, dict(state.outputs)
         output = outputs.get(call.key)
-        if what == "HEAD output":
+        if operation == "HEAD output":
             if output:
-                yield what, state, S3Answer(200, output.etag, metadata=output.metadata), None
+                yield operation, state, S3Answer(200, output.etag, metadata=output.metadata), None
             else:
-                yield f"{what} (none)", state, S3Answer(404), None
-        elif what == "LIST outputs":
+                yield f"{operation} (none)", state, S3Answer(404), None
+        elif operation == "LIST outputs":
             keys = tuple(key for key in sorted(outputs) if key.startswith(call.key))
-            yield what, state, S3Answer(200, keys=keys), None
-        elif "source" in what:
+            yield operation, state, S3Answer(200, keys=keys), None
+        elif "source" in operation:
             answer, remark = self._read_source(state, call)
-            yield f"{what}{remark}", state, answer, None
+            yield f"{operation}{remark}", state, answer, None
         else:
             yield from self._write_output(state, call, output)
 
@@ -365,26 +363,26 @@ class Executions:
     def _write_output(
         self, state: State, call: S3Call, output: Stored | None
     ) -> Iterator[Answered]:
-        what = call.operation
+        operation = call.operation
         if call.condition and call.condition != (output.etag if output else "*"):
             status = 412 if output else 404
-            yield f"{what} ({status})", state, S3Answer(status), None
+            yield f"{operation} ({status})", state, S3Answer(status), None
             return
         outputs = dict(state.outputs)
         outputs.pop(call.key, None)
         new, problem = None, None
-        if what == "PUT output":
+        if operation == "PUT output":
             new = outputs[call.key] = Stored(call.content, call.metadata)
             problem = self._promise.check_output(state, call.key, output, new)
         after = self._shown(state._replace(outputs=tuple(sorted(outputs.items()))))
         owes = self._promise.must_check_source(state, new)
-        yield what, after, S3Answer(200, new.etag if new else "", owes=owes), problem
+        yield operation, after, S3Answer(200, new.etag if new else "", owes=owes), problem
         if state.faults:
             # The SDK retries, and fails because its first attempt has done the work.
             status = 412 if new else 404
-            lost = f"{what} (the answer is lost, {status})"
+            lost = f"{operation} (the answer is lost, {status})"
             yield lost, after.spend("faults"), S3Answer(status, owes=owes), None
-            under_way = f"{what} (another write is under way, 409)"
+            under_way = f"{operation} (another write is under way, 409)"
             yield under_way, state.spend("faults"), S3Answer(409), None
 
     def _shown(self, state: State) -> State:

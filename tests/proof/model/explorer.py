@@ -42,8 +42,8 @@ class Explorer(Executions):
             return
         if state.happened < self._scenario.last:
             happened = state.happened + 1
-            what = "deletion" if self._scenario.is_deletion(happened) else "upload"
-            yield f"{what} {happened}", self._shown(state._replace(happened=happened)), None
+            change = "deletion" if self._scenario.is_deletion(happened) else "upload"
+            yield f"{change} {happened}", self._shown(state._replace(happened=happened)), None
         for delivery in sorted(set(state.waiting)):
             if delivery.event <= state.happened and not self._is_merged(state, delivery):
                 after = state._replace(waiting=less(state.waiting, delivery))
@@ -78,8 +78,8 @@ class Explorer(Executions):
         """
         if delivery.label != "retried" or state.repeats < self._scenario.repeats:
             return False
-        retries = (each for each in state.runs if "retry" in read(each.more))
-        return any(each.event == delivery.event and each.done != SENT for each in retries)
+        retries = (run for run in state.runs if "retry" in read(run.more))
+        return any(run.event == delivery.event and run.done != SENT for run in retries)
 
     def judge(self, state: State) -> str | None:
         """Check a state in which all is quiet, and for good."""
@@ -132,15 +132,19 @@ class Explorer(Executions):
             return True
         return "source" in next_call.operation and state.happened == self._scenario.last
 
-    def _start(self, state: State, name: str | None, what: Arrival, number: int) -> Iterator[Move]:
+    def _start(
+        self, state: State, name: str | None, arrival: Arrival, number: int
+    ) -> Iterator[Move]:
         if name is None:
-            yield f"{what.event} is {what.label}", state, ENDLESS
+            yield f"{arrival.event} is {arrival.label}", state, ENDLESS
             return
-        if state.restarts and number == 1 and what.label == "delivered":
-            state = state._replace(restartable=tuple(sorted({*state.restartable, (name, what, 1)})))
-        label = f"{name} is {what.label if number == 1 else 'restarted'}"
-        for start in self._promise.first_states(what.event):
-            run = Run(name, number, *what, start, "")
+        if state.restarts and number == 1 and arrival.label == "delivered":
+            state = state._replace(
+                restartable=tuple(sorted({*state.restartable, (name, arrival, 1)}))
+            )
+        label = f"{name} is {arrival.label if number == 1 else 'restarted'}"
+        for start in self._promise.first_states(arrival.event):
+            run = Run(name, number, *arrival, start, "")
             run = run._replace(data=self._input(run))
             paused, path, problem = self._settle(state, run)
             if isinstance(paused, State):
@@ -214,9 +218,9 @@ class Explorer(Executions):
         """Send what a sweep sends; a message merges with one of the same retry that waits."""
         after, sent = state._replace(items=swept.items), list[str]()
         for message in swept.messages:
-            if what := self._delivery(read(message)["event"]):
-                before, after = after, self._sent(after, message, what)
+            if arrival := self._delivery(read(message)["event"]):
+                before, after = after, self._sent(after, message, arrival)
                 if {*after.waiting} == {*before.waiting}:
                     after = after._replace(waiting=before.waiting)
-                sent.append(str(what.event))
+                sent.append(str(arrival.event))
         return f"a sweep sends {', '.join(sent)}", after, None

@@ -20,10 +20,10 @@ class Newest(Promise):
     def _like(self, state: State, etag: str) -> list[int]:
         """List the uploads without a version that have a content."""
         return [
-            each
-            for each in range(1, state.happened + 1)
-            if not self.scenario.is_deletion(each) and not self.scenario.is_named(each)
-            if etag == f"etag-{self.scenario.content(each)}"
+            event
+            for event in range(1, state.happened + 1)
+            if not self.scenario.is_deletion(event) and not self.scenario.is_named(event)
+            if etag == f"etag-{self.scenario.content(event)}"
         ]
 
     def output(self, state: State) -> int | None:

@@ -15,7 +15,7 @@ ONE_ATTEMPT, TWO_ATTEMPTS = {"States.TaskFailed", "States.Timeout"}, 2
 # Answers that are not in the function's contract.
 ODD: tuple[Any, ...] = (
     *(None, "text", {}, {"expires_at": "1"}, {"outcome": "Processed"}, {"outcome": "Superseded"}),
-    *({"outcome": each, "expires_at": 5} for each in ("Processed", "Superseded")),
+    *({"outcome": outcome, "expires_at": 5} for outcome in ("Processed", "Superseded")),
     {"outcome": "Rejected", "cause": "x", "expires_at": "1"},
     {"outcome": "Rejected", "error": "x", "expires_at": "1"},
     {"outcome": "Rejected", "error": "x", "cause": "x"},

@@ -88,9 +88,9 @@ class Scenario:
     damaged: Damage | None = None
 
     def __str__(self) -> str:
-        values = ((each.name, getattr(self, each.name)) for each in fields(self)[2:])
+        values = ((field.name, getattr(self, field.name)) for field in fields(self)[2:])
         listed = (f"; {name} {_listed(value)}" for name, value in values if value)
-        more = "".join(each.removesuffix(" True") for each in listed)
+        more = "".join(text.removesuffix(" True") for text in listed)
         delivered = f", delivered {_listed(self.delivered)}" if self.delivered else ""
         return _listed(self.changes) + delivered + more
 

@@ -183,7 +183,7 @@ def may_repeat(label: str) -> bool:
     unreadable as often as it likes may be so for ever. An event that has waited in vain is retried,
     as often as it takes until a sweep frees a dead execution's lock: `STUCK` says if none does.
     """
-    return any(each in label for each in (": later ", ": for the last time ", " cannot read"))
+    return any(repeat in label for repeat in (": later ", ": for the last time ", " cannot read"))
 
 
 def search(promise: Promise, limit: int) -> Result:

@@ -125,7 +125,7 @@ class State(NamedTuple):
         return self._replace(runs=less(self.runs, run))
 
     def with_run(self, run: Run) -> State:
-        return self._replace(runs=tuple(sorted((*self.runs, run), key=lambda each: each[:2])))
+        return self._replace(runs=tuple(sorted((*self.runs, run), key=lambda other: other[:2])))
 
     def with_delivery(self, delivery: Arrival) -> State:
         return self._replace(waiting=tuple(sorted((*self.waiting, delivery))))
@@ -208,7 +208,7 @@ def _renamed(
         tuple((key, rename(item)) for key, item in swept),
         tuple(sorted(map(rename_run, runs), key=lambda run: run[:2])),
         tuple(sorted(map(rename_run, late))),
-        tuple(sorted((new[name], what, number) for name, what, number in restartable)),
+        tuple(sorted((new[name], arrival, number) for name, arrival, number in restartable)),
     )
 
 

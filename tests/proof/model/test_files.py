@@ -18,7 +18,7 @@ def test_a_search_imports_only_files_that_decide_its_repetition() -> None:
     command = [sys.executable, "-c", IMPORTED]
     path = f"{PROJECT}:{PROJECT / 'functions'}"
     printed = subprocess.check_output(command, cwd=PROJECT, env={"PYTHONPATH": path}, text=True)  # noqa: S603
-    imported = {Path(each) for each in printed.splitlines() if each}
-    own = {each for each in imported if each.is_relative_to(PROJECT) and ".venv" not in each.parts}
+    imported = {Path(name) for name in printed.splitlines() if name}
+    own = {file for file in imported if file.is_relative_to(PROJECT) and ".venv" not in file.parts}
     assert Path(__file__).with_name("test_model.py") in own
     assert own <= {*read_files()}

@@ -49,7 +49,7 @@ class Mixed(Promise):
         self.parts: list[Promise] = []
         for number, policy in enumerate(mixture.policies):
             events, others = mixture.scenario.events, mixture.others
-            own = tuple(each for each in events if not others or self.number(each) == number)
+            own = tuple(event for event in events if not others or self.number(event) == number)
             # Twice, because an execution may also wait for one of the other policy.
             scenario = replace(mixture.scenario, delivered=own * 2)
             self.parts.append(policy(_view(engine, number), scenario))
@@ -110,7 +110,7 @@ class Mixed(Promise):
 
     def check_quiet(self, state: State) -> str | None:
         """Check that no event is lost and, if it is known who had it, that its output is right."""
-        of_version = {self.scenario.version(each): each for each in sorted(self.scenario.events)}
+        of_version = {self.scenario.version(event): event for event in sorted(self.scenario.events)}
         for event in of_version.values():
             if event not in state.done | state.parked | state.logged:
                 return f"I4: all is quiet and {event} is neither done nor parked"
@@ -137,7 +137,7 @@ def _view(engine: Engine, number: int) -> Any:
     )
 
 
-LATEST, EACH = LatestWins.definition, EveryVersion.definition
+LATEST, EVERY = LatestWins.definition, EveryVersion.definition
 
 
 def mixtures(**adversary: Any) -> Iterator[Mixture]:
@@ -159,7 +159,7 @@ SHORT = (*mixtures(), *mixtures(crashes=1))
 FULL = (ONE_OF_THREE, *mixtures(crashes=1, faults=1), *mixtures(lates=1))
 
 
-def found(engine: Engine, mixture: Mixture, first: str, second: str) -> Result:
+def search_mixture(engine: Engine, mixture: Mixture, first: str, second: str) -> Result:
     engine.load(first, second)
     return search(Mixed(engine, mixture), 400_000)
 
@@ -167,7 +167,7 @@ def found(engine: Engine, mixture: Mixture, first: str, second: str) -> Result:
 @pytest.mark.policy("latest-wins", "every-version")
 @pytest.mark.parametrize("mixture", SHORT + FULL * LONG, ids=str)
 def test_executions_of_two_policies_keep_their_promises(engine: Engine, mixture: Mixture) -> None:
-    found(engine, mixture, LATEST, EACH).assert_right()
+    search_mixture(engine, mixture, LATEST, EVERY).assert_right()
 
 
 TWO_VERSIONS = Mixture((LatestWins, LatestWins), Scenario([A], delivered=[1, 1]), frozenset())
@@ -190,11 +190,11 @@ EDITS = {
 
 @pytest.mark.policy("latest-wins")
 def test_executions_of_one_file_twice_keep_their_promises(engine: Engine) -> None:
-    found(engine, TWO_VERSIONS, LATEST, LATEST).assert_right()
+    search_mixture(engine, TWO_VERSIONS, LATEST, LATEST).assert_right()
 
 
 @pytest.mark.policy("latest-wins")
 @pytest.mark.parametrize("edit", EDITS)
 def test_an_edit_that_breaks_the_file_before_is_found(engine: Engine, edit: str) -> None:
     second, problem = EDITS[edit]
-    assert found(engine, TWO_VERSIONS, LATEST, second).problem == problem
+    assert search_mixture(engine, TWO_VERSIONS, LATEST, second).problem == problem

@@ -2,18 +2,18 @@
 
 import pytest
 
-from tests.policies.tables import each_has
+from tests.policies.tables import by_policy
 from tests.proof.model import fence_alone
 from tests.proof.model.engine import Engine
 from tests.proof.model.scenario import Scenario
 from tests.proof.model.suite import LONG, Breakage, Suite
 
-SUITES: dict[str, Suite] = each_has("promise", "SUITE") | {
+SUITES: dict[str, Suite] = by_policy("promise", "SUITE") | {
     "no policy": fence_alone.SUITE,
 }
 
 
-def each_of(kind: str, *fields: str) -> pytest.MarkDecorator:
+def cases_of(kind: str, *fields: str) -> pytest.MarkDecorator:
     """Mark each test with its policy, by which `--policy` chooses tests."""
     cases = (
         (policy, suite, case)
@@ -28,12 +28,12 @@ def each_of(kind: str, *fields: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("suite", kind), parameters)
 
 
-@each_of("scenario", "short", *["full"] * LONG)
+@cases_of("scenario", "short", *["full"] * LONG)
 def test_promise_holds_in_every_state(engine: Engine, suite: Suite, scenario: Scenario) -> None:
     suite.search(engine, scenario).assert_right()
 
 
-@each_of("breakage", "breakages")
+@cases_of("breakage", "breakages")
 def test_what_is_broken_breaks_a_promise(engine: Engine, suite: Suite, breakage: Breakage) -> None:
     result = suite.search_broken(engine, breakage)
     print(result)  # noqa: T201 - with `-rP`, pytest shows the trace

@@ -87,8 +87,8 @@ class Tests:
         """Give what kills a mutant; the files that kill quickly are imported first."""
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
         _forget()
-        if found := mutant.install():
-            return found
+        if finder := mutant.install():
+            return finder
         by_file: dict[str, list[str]] = defaultdict(list)
         for name in self._able(mutant):
             by_file[_file_of(name)].append(name)
@@ -106,7 +106,7 @@ class Tests:
             files = {
                 _file_of(name)
                 for name, seen in self._reached.items()
-                if any(each.startswith(policy) for each in seen)
+                if any(state.startswith(policy) for state in seen)
             }
             able = [name for name in self._reached if not files or _file_of(name) in files]
         kills = self._kills
@@ -147,14 +147,14 @@ def _watching(item: pytest.Item, reached: set[str]) -> Iterator[None]:
     """Note the states that a test runs; one that runs none reads all."""
     states = {item.callspec.params.get("state")} - {None} if hasattr(item, "callspec") else set()
 
-    def noting(*given: Any) -> Execution:
-        execution = execution_of(*given)
+    def noting(*arguments: Any) -> Execution:
+        execution = execution_of(*arguments)
         states.update(execution.path)
         return execution
 
     with patch("inorder.aws.executions.execution_of", noting):
         yield
-    reached |= {f"{each}:{state}" for each in policies_of(item) for state in states or {""}}
+    reached |= {f"{policy}:{state}" for policy in policies_of(item) for state in states or {""}}
 
 
 class _Run:
@@ -198,7 +198,7 @@ class _Trying(_Run):
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        found = {item.nodeid: item for item in items}
-        items[:] = [found[name] for name in self._chosen if name in found]
+        collected = {item.nodeid: item for item in items}
+        items[:] = [collected[name] for name in self._chosen if name in collected]
         for item in items:
             item.add_marker(pytest.mark.timeout(PATIENCE * (1 + self._chosen[item.nodeid])))

@@ -109,7 +109,7 @@ def _substituted(whole: Json, where: str) -> Changes:
     state = whole["States"][where]
     to = state.get("Next", state.get("Default"))
     if to in {None, where}:
-        ends = (name for name, each in whole["States"].items() if is_end(each) and name != where)
+        ends = (name for name, other in whole["States"].items() if is_end(other) and name != where)
         to = next(ends, None)
     if to:
         yield f"with {to} in its place", _bypassed(whole, where, to)
@@ -184,9 +184,12 @@ def _texts(whole: Json) -> list[str]:
     """List the texts that a file's states write to DynamoDB, or compare with."""
     parameters = [state.get("Parameters", {}) for state in whole["States"].values()]
     typed = [
-        value for each in parameters for field in _TYPED for value in each.get(field, {}).values()
+        value
+        for request in parameters
+        for field in _TYPED
+        for value in request.get(field, {}).values()
     ]
-    return sorted({each["S"] for each in typed if "S" in each})
+    return sorted({value["S"] for value in typed if "S" in value})
 
 
 def _other_expressions(expression: str) -> Iterator[tuple[str, str]]:
@@ -198,10 +201,10 @@ def _other_expressions(expression: str) -> Iterator[tuple[str, str]]:
         for missing, less in _without_clause(expression):
             yield f"no {missing}", less
         others = {"=": "<>", "<>": "=", "<": "<=", "<=": "<", ">": ">=", ">=": ">"}
-        for number, found in enumerate(re.finditer(r"(?<= )[<=>]+(?= )", expression), 1):
-            other = others[found[0]]
-            made = expression[: found.start()] + other + expression[found.end() :]
-            yield f"comparison {number}, {found[0]}, as {other}", made
+        for number, comparison in enumerate(re.finditer(r"(?<= )[<=>]+(?= )", expression), 1):
+            other = others[comparison[0]]
+            changed = expression[: comparison.start()] + other + expression[comparison.end() :]
+            yield f"comparison {number}, {comparison[0]}, as {other}", changed
 
 
 def _without_clause(expression: str) -> Iterator[tuple[str, str]]:
@@ -226,8 +229,8 @@ def _without_assignment(expression: str) -> Iterator[tuple[str, str]]:
         parts = _split(assignments, ", ")
         for at, part in enumerate(parts):
             changes: dict[str, list[str]] = {f"no {word} {part}": []}
-            if found := re.fullmatch(r"(.+ = )if_not_exists\(.+, (.+)\)", part):
-                changes[f"always {part}"] = [found[1] + found[2]]
+            if assignment := re.fullmatch(r"(.+ = )if_not_exists\(.+, (.+)\)", part):
+                changes[f"always {part}"] = [assignment[1] + assignment[2]]
             for change, by in changes.items():
                 others = {**clauses, word: ", ".join(_spliced(parts, at, *by))}
                 yield change, " ".join(f"{k} {v}" for k, v in others.items() if v)
@@ -265,7 +268,7 @@ def _leaves(part: Any, path: Path = ()) -> Iterator[Path]:
         at = (*path, key)
         if key in {*_NOT_CHANGED, *_EXPRESSIONS} or str(key).startswith("ExpressionAttribute"):
             continue
-        is_typed = isinstance(value, dict) and [str(each)[:1] for each in value] in (["S"], ["N"])
+        is_typed = isinstance(value, dict) and [str(kind)[:1] for kind in value] in (["S"], ["N"])
         if value and isinstance(value, dict | list) and not (is_typed and "Parameters" in path):
             yield from _leaves(value, at)
         else:
@@ -279,7 +282,7 @@ def _other_leaf(whole: Json, where: str, path: Path) -> Changes:
     if key == "ResultPath":
         others = {f"no {name}": LEFT_OUT} | ({f"{name} null": None} if value is not None else {})
     elif key not in {"IsPresent", "IsString"}:  # `mutants_of` leaves the condition out
-        others = {f"{name} {each}": each for each in _exchanged(whole, key, str(value))}
+        others = {f"{name} {path}": path for path in _exchanged(whole, key, str(value))}
         is_path = key.endswith(".$") or isinstance(value, dict) or value is None
         if key in _REMOVED or is_path:
             if added := re.fullmatch(r"(States\.MathAdd\(.*, )(\d+)\)", str(value)):
@@ -301,10 +304,10 @@ def _exchanged(whole: Json, key: str, value: str) -> Iterator[str]:
     if not key.endswith("Path") and "MathAdd" not in value:
         return
     parameters = [state.get("Parameters", {}) for state in whole["States"].values()]
-    numbers = [f"$.limits.{name}" for each in parameters for name in each.get("limits", {})]
+    numbers = [f"$.limits.{name}" for request in parameters for name in request.get("limits", {})]
     numbers += re.findall(r'"NumericGreaterThanEqualsPath": "(.+?)"', json.dumps(whole))
     compared = re.findall(r'"StringEqualsPath": "(.+?)"', json.dumps(whole))
-    for paths in (list(dict.fromkeys(each)) for each in (numbers, compared)):
+    for paths in (list(dict.fromkeys(paths)) for paths in (numbers, compared)):
         for old, new in zip(paths, [*paths[1:], *paths[:1]], strict=True):
             if old != new and re.search(rf"{re.escape(old)}(?!\w)", value):
                 yield replaced(value, old, new)

@@ -66,16 +66,16 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         self.elapsed += seconds
 
-    def count(self, what: str) -> None:
-        self.counts[what, int(self.now)] += 1
+    def count(self, counter: str) -> None:
+        self.counts[counter, int(self.now)] += 1
 
-    def total(self, what: str) -> int:
-        return sum(count for (name, _), count in self.counts.items() if name == what)
+    def total(self, counter: str) -> int:
+        return sum(count for (name, _), count in self.counts.items() if name == counter)
 
-    def peak(self, what: str, since: float = 0) -> int:
+    def peak(self, counter: str, since: float = 0) -> int:
         """Give how often something has happened at most within a second."""
         counts = self.counts.items()
-        return max((n for (name, at), n in counts if name == what and at >= since), default=0)
+        return max((n for (name, at), n in counts if name == counter and at >= since), default=0)
 
     def trouble(self, service: str) -> Kind | None:
         """Tell what is wrong with a service now."""

@@ -24,11 +24,11 @@ from tests.support.events import created
 from tests.support.resolved_template import resolve, template
 
 TEMPLATE = template()
-DEFAULTS = {name: each["Default"] for name, each in TEMPLATE["Parameters"].items()}
+DEFAULTS = {name: parameter["Default"] for name, parameter in TEMPLATE["Parameters"].items()}
 RESOURCES = {
-    name: each["Properties"]
-    for name, each in resolve(TEMPLATE, {})["Resources"].items()
-    if "Properties" in each
+    name: resource["Properties"]
+    for name, resource in resolve(TEMPLATE, {})["Resources"].items()
+    if "Properties" in resource
 }
 CONSUMER = RESOURCES["RetryEventsFunction"]["Events"]["Faults"]["Properties"]
 # Of the retries' function for a batch, if no call has to wait: 50 messages take 4 ms of its
@@ -274,7 +274,9 @@ class Cloud:
     def run_until_quiet(self, seconds: float) -> None:
         """Let the time pass until nothing is left to do, or the seconds are over."""
         while not self.is_quiet():
-            assert self.clock.now < seconds, Counter(each.outcome for each in self.executions)
+            assert self.clock.now < seconds, Counter(
+                execution.outcome for execution in self.executions
+            )
             self.clock.env.run(until=self.clock.now + 5)
 
     def is_quiet(self) -> bool:

@@ -43,10 +43,12 @@ def assert_promise(cloud: Cloud, *, may_drop: bool = False) -> None:
     assert set(written.values()) == {1}
     assert (cloud.shared_keys, cloud.table.having("lock_token")) == (set(), [])
     events: dict[str, set[str]] = defaultdict(set)
-    for each in cloud.executions:
-        events[each.input["detail"]["object"]["key"]].add(sequencer_of(each.input))
+    for execution in cloud.executions:
+        events[execution.input["detail"]["object"]["key"]].add(sequencer_of(execution.input))
     if policy == "every-version":
-        expected = {(f"out-{key}/{each}", each) for key in events for each in events[key]}
+        expected = {
+            (f"out-{key}/{sequencer}", sequencer) for key in events for sequencer in events[key]
+        }
         assert set(written) == expected
         return
     newest = {f"out-{key}": max(sequencers) for key, sequencers in events.items()}
@@ -64,7 +66,7 @@ def hot_key_whose_holder_dies(gap: float) -> tuple[Cloud, float]:
         cloud.upload("0.png", gap * number)
     cloud.run_until_quiet(DAY)
     processed = {sequencer for _, sequencer in cloud.objects.written}
-    return cloud, min(cloud.finished[each] for each in processed)
+    return cloud, min(cloud.finished[sequencer] for sequencer in processed)
 
 
 def long_work(seconds: float, **settings: Any) -> Cloud:

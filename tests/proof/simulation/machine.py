@@ -78,7 +78,7 @@ class Machine:
     def __init__(self, definition: Json, name: str = "") -> None:
         self.name = name
         self.start: str = definition["StartAt"]
-        self.states = {name: CompiledState(each) for name, each in definition["States"].items()}
+        self.states = {name: CompiledState(state) for name, state in definition["States"].items()}
 
     def run(self, execution: Execution, services: Services) -> Generator[simpy.Event, Any, str]:
         clock, name, data = services.clock, self.start, execution.input
@@ -251,23 +251,23 @@ def _split(text: Any, ends: str) -> list[str]:
 
 def _template(template: Any) -> Evaluate:
     if isinstance(template, list):
-        values = [_template(each) for each in template]
+        values = [_template(element) for element in template]
         return lambda data, context: [value(data, context) for value in values]
     if not isinstance(template, dict) or '.$": ' not in json.dumps(template):
         return lambda _, __: template
     fields = [
-        (name.removesuffix(".$"), _value(_TOKEN.finditer(each)))
+        (name.removesuffix(".$"), _value(_TOKEN.finditer(value)))
         if name.endswith(".$")
-        else (name, _template(each))
-        for name, each in template.items()
+        else (name, _template(value))
+        for name, value in template.items()
     ]
     attributes = template.keys() & {"S.$", "N.$"}
 
     def evaluate(data: Any, context: Context) -> Json:
-        found = {name: value(data, context) for name, value in fields}
-        if attributes and not all(isinstance(each, str) for each in found.values()):
-            raise UncaughtError(f"{found} is no attribute")
-        return found
+        values = {name: value(data, context) for name, value in fields}
+        if attributes and not all(isinstance(value, str) for value in values.values()):
+            raise UncaughtError(f"{values} is no attribute")
+        return values
 
     return evaluate
 
@@ -280,7 +280,7 @@ def _value(tokens: Iterator[re.Match[str]]) -> Any:
     if function:
         intrinsic, arguments = _INTRINSICS[function], [*iter(lambda: _value(tokens), None)]
         return lambda data, context: intrinsic(
-            context, *(each(data, context) for each in arguments)
+            context, *(argument(data, context) for argument in arguments)
         )
     if path in _CONTEXT:
         read = _CONTEXT[path]
@@ -342,16 +342,18 @@ def _names(path: str) -> tuple[bool, list[str]]:
 
 def _condition(rule: dict[str, Any]) -> Callable[[Any, Any], bool]:
     if "And" in rule:
-        parts = [_condition(each) for each in rule["And"]]
+        parts = [_condition(part) for part in rule["And"]]
         return lambda data, event: all(part(data, event) for part in parts)
     if "Or" in rule:
-        parts = [_condition(each) for each in rule["Or"]]
+        parts = [_condition(part) for part in rule["Or"]]
         return lambda data, event: any(part(data, event) for part in parts)
     if "Not" in rule:
         negated = _condition(rule["Not"])
         return lambda data, event: not negated(data, event)
     variable: str = rule["Variable"]
-    [(operator, operand)] = [each for each in rule.items() if each[0] not in {"Variable", "Next"}]
+    [(operator, operand)] = [
+        entry for entry in rule.items() if entry[0] not in {"Variable", "Next"}
+    ]
     if operator == "IsPresent":
 
         def is_present(data: Any, event: Any) -> bool:

@@ -74,7 +74,7 @@ class Table:
     def get(self, request: Json) -> Json:
         self._clock.count("reads")
         names = dict(_names(request))
-        wanted = {names.get(each, each) for each in request["ProjectionExpression"].split(", ")}
+        wanted = {names.get(name, name) for name in request["ProjectionExpression"].split(", ")}
         item = self.items.get(request["Key"]["id"]["S"])
         return {"Item": _projected(item, wanted)} if item else {}
 

@@ -52,8 +52,8 @@ class Campaign:
             return False
         self.deaths[sequencer] += 1
         recorded = {
-            (each["state_machine"]["S"], each["sequencer"]["S"])
-            for each in self.cloud.table.having("event")
+            (record["state_machine"]["S"], record["sequencer"]["S"])
+            for record in self.cloud.table.having("event")
         }
         if execution.id not in self.waited and (policy, sequencer) not in recorded:
             # AWS starts again what dies before its first write: a trust that covers no wait.
@@ -70,12 +70,14 @@ class Campaign:
             "wrong": [*self._wrong()],
             "locks left": cloud.table.having("lock_token"),
             "two at once": cloud.shared_keys,
-            "written twice": [each for each, times in cloud.objects.written.items() if times > 1],
+            "written twice": [
+                output for output, times in cloud.objects.written.items() if times > 1
+            ],
             "ends": {execution.outcome for execution in cloud.executions}
             - FINISHED
             - {RETRYING, "Died"},
         }
-        return next((f"{check}: {found}" for check, found in checks.items() if found), None)
+        return next((f"{check}: {wrong}" for check, wrong in checks.items() if wrong), None)
 
     def _lost(self) -> Iterable[str]:
         """List the events that are not done; an older one may be dropped if a newer one came.
@@ -84,8 +86,10 @@ class Campaign:
         """
         cloud = self.cloud
         done = {*cloud.finished} | {sequencer for _, sequencer in cloud.objects.written}
-        marked = (each for each in cloud.table.having("sequencer") if each["status"]["S"] == "DONE")
-        done |= {each["sequencer"]["S"] for each in marked}
+        marked = (
+            record for record in cloud.table.having("sequencer") if record["status"]["S"] == "DONE"
+        )
+        done |= {record["sequencer"]["S"] for record in marked}
         for events in self.events.values():
             yield from {*(events if self.is_versioned else [max(events)])} - done
 
@@ -96,7 +100,7 @@ class Campaign:
             if self.policies == [LATEST_WINS] and outputs.get(f"out-{key}") != max(events):
                 yield key
             if self.policies == [EVERY_VERSION]:
-                yield from {f"out-{key}/{each}" for each in events} - outputs.keys()
+                yield from {f"out-{key}/{version}" for version in events} - outputs.keys()
 
     def delays(self) -> Iterable[float]:
         """Give after how many seconds the newest event of each key was done, if any has died."""
@@ -113,7 +117,7 @@ def test_whoever_dies_every_event_ends_right_and_soon() -> None:
         assert (seed, campaign.run()) == (seed, None)
         delays += campaign.delays()
     cuts = quantiles(delays, n=100)
-    found = [round(each) for each in (cuts[74], cuts[89], cuts[98], max(delays))]
-    print(f"After a death, 75 %, 90 %, 99 % and all are done after {found} s.")  # noqa: T201
-    assert found[0] <= 600
-    assert found[-1] <= 3_600
+    percentiles = [round(seconds) for seconds in (cuts[74], cuts[89], cuts[98], max(delays))]
+    print(f"After a death, 75 %, 90 %, 99 % and all are done after {percentiles} s.")  # noqa: T201
+    assert percentiles[0] <= 600
+    assert percentiles[-1] <= 3_600

@@ -66,7 +66,7 @@ def test_no_holder_loses_its_lock_however_long_it_works(seconds: float) -> None:
     retries = [
         execution.input["retry"] for execution in cloud.executions if "retry" in execution.input
     ]
-    errors = {reason.partition(":")[0] for each in retries for reason in each["reasons"]}
+    errors = {reason.partition(":")[0] for retry in retries for reason in retry["reasons"]}
     assert errors == {"KeyLocked"}  # waiters have less patience than a holder may need
 
 

@@ -22,7 +22,7 @@ from tests.proof.simulation.machine import Execution
 BEGIN, END = 60.0, 360.0
 SERVICES = ["s3", "dynamodb", "lambda", "sqs"]
 PAIRS = list(combinations(SERVICES, 2))
-OUTAGES = [*product([(each,) for each in SERVICES], KINDS), *zip(PAIRS, cycle(KINDS))]
+OUTAGES = [*product([(service,) for service in SERVICES], KINDS), *zip(PAIRS, cycle(KINDS))]
 
 
 def outages(services: tuple[str, ...], kind: Kind) -> list[Outage]:
@@ -50,7 +50,7 @@ def test_timeouts_of_functions_while_s3_is_silent_park_nothing() -> None:
     retries = [
         execution.input["retry"] for execution in cloud.executions if "retry" in execution.input
     ]
-    assert any(each["reasons"][-1].startswith("Sandbox.Timedout") for each in retries)
+    assert any(retry["reasons"][-1].startswith("Sandbox.Timedout") for retry in retries)
 
 
 @pytest.mark.parametrize("policy", POLICIES)

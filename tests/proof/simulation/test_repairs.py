@@ -111,7 +111,7 @@ class History:
             "locks left": cloud.table.having("lock_token"),
             "two at once": cloud.shared_keys,
         }
-        return next((f"{check}: {found}" for check, found in checks.items() if found), None)
+        return next((f"{check}: {wrong}" for check, wrong in checks.items() if wrong), None)
 
 
 def test_a_repair_mends_and_makes_nothing_worse_whatever_else_happens() -> None:

@@ -48,7 +48,7 @@ def test_a_thousand_waiting_events_do_not_come_at_once(services: str, kind: Kind
     assert peak("starts") <= RETRIES + arrivals + 1
     for service, calls in CALLS.items():
         assert peak(service, END) <= calls * (RETRIES + arrivals)
-    waiting = EVENTS - sum(1 for each in cloud.finished.values() if each < END)
+    waiting = EVENTS - sum(1 for ended in cloud.finished.values() if ended < END)
     # Some are last retried just before the outage ends, and then wait for as long as it took.
     assert cloud.makespan < END + (END - BEGIN) + 3 * waiting / RETRIES + 200
 
@@ -145,8 +145,8 @@ def test_keys_of_dead_executions_restart_at_the_pace_of_retries() -> None:
     cloud = uploaded_at_once(Settings(dies=dies), keys=1200)
     assert_promise(cloud)
     restarted = [execution.started for execution in cloud.executions if "retry" in execution.input]
-    each_sweep = [*Counter(int(each // 60) for each in restarted).values()]
-    assert (sum(each_sweep), each_sweep[0] > 400) == (
+    by_sweep = [*Counter(int(started // 60) for started in restarted).values()]
+    assert (sum(by_sweep), by_sweep[0] > 400) == (
         1200,
         True,
     )  # as many as a sweep can in its time
@@ -160,9 +160,9 @@ def test_no_event_is_started_after_it_was_processed(policy: str, service: str) -
     cloud = uploaded_at_once(settings, keys=100)
     assert_promise(cloud)
     assert len(cloud.executions) > 100
-    for each in cloud.executions:
-        is_waiters = "waited for the key's lock" in str(each.input.get("retry"))  # a duplicate
-        finished = cloud.finished[each.input["detail"]["object"]["sequencer"]]
+    for execution in cloud.executions:
+        is_waiters = "waited for the key's lock" in str(execution.input.get("retry"))  # a duplicate
+        finished = cloud.finished[execution.input["detail"]["object"]["sequencer"]]
         # Without the table, no stream says that the event is retried: a sweep hands it over, too.
-        is_swept = service == "dynamodb" and each.outcome == "Duplicate"
-        assert each.started < finished or is_waiters or is_swept
+        is_swept = service == "dynamodb" and execution.outcome == "Duplicate"
+        assert execution.started < finished or is_waiters or is_swept

@@ -48,8 +48,8 @@ def test_each_state_does_what_the_table_says(policy: str) -> None:
     for row in TABLES[policy].rows:
         if STATES[policy][row.state]["Type"] != "Pass":  # whose outputs are checked
             assert taken(policy, row)[0] == row.following, row
-    for each in TABLES[policy].outputs:
-        assert taken(policy, each)[1] == each.output, each
+    for effect in TABLES[policy].outputs:
+        assert taken(policy, effect)[1] == effect.output, effect
 
 
 @pytest.mark.parametrize("policy", TABLES)
@@ -64,9 +64,9 @@ def test_each_write_changes_only_the_records_that_it_may(policy: str) -> None:
             table.call(state["Resource"].rpartition(":")[2], request)
         except ServiceError:
             is_refused = True
-        found = [typed(TypeDeserializer().deserialize, each) for each in table.items.values()]
+        records = [typed(TypeDeserializer().deserialize, item) for item in table.items.values()]
         key = typed(TypeDeserializer().deserialize, key)
-        assert found == ([] if write.after is None else [key | write.after]), write
+        assert records == ([] if write.after is None else [key | write.after]), write
         assert is_refused == write.is_refused, write
 
 
@@ -148,14 +148,14 @@ def test_a_burst_on_moto_ends_as_the_simulation_says(aws: InProcess, retries: Re
         clock.pass_to(clock.now + POLL_SECONDS)
         retries.now = NOW + clock.now
         retries.poll()
-    outcomes = Counter(each.outcome for each in aws.state_machine.wait_for(UPLOADS))
+    outcomes = Counter(execution.outcome for execution in aws.state_machine.wait_for(UPLOADS))
     assert outcomes["Processed"] == len(aws.outputs()) == UPLOADS
     assert set(outcomes) <= {"Processed", "Retrying"}  # by chance, none is retried
     assert aws.parked() == []
     clouds = [simulated(seed) for seed in range(SEEDS)]
     compared: dict[str, tuple[float, list[float]]] = {
-        "makespan": (max(function.ends), [each.makespan for each in clouds]),
-        "refusals": (function.refusals, [each.clock.total("refusals") for each in clouds]),
+        "makespan": (max(function.ends), [cloud.makespan for cloud in clouds]),
+        "refusals": (function.refusals, [cloud.clock.total("refusals") for cloud in clouds]),
     }
     for moto, simulation in compared.values():  # chance decides the jitter of both
         assert min(simulation) / FACTOR <= moto <= max(simulation) * FACTOR, compared

@@ -16,14 +16,14 @@ CHOICES = [
         for row in latest.CHOICES
         if row.state != "S3 Object Event?" and row not in [Row("Key State?", DONE[0], "Superseded")]
     ),
-    *(Row("Key State?", each, "Duplicate") for each in DONE),
+    *(Row("Key State?", data, "Duplicate") for data in DONE),
 ]
 
 # An event that is superseded leaves the key to the newer one.
 FAILED = {"inversion": latest.DONE_WORK["inversion"] | {"status": "FAILED"}}
 WORKED = Effect("Invert Image", latest.WAITER, latest.WAITER | latest.DONE_WORK, ANSWERED_PROCESSED)
 OUTPUTS = [
-    *(each for each in latest.OUTPUTS if each != WORKED),
+    *(effect for effect in latest.OUTPUTS if effect != WORKED),
     WORKED._replace(output=latest.WAITER | FAILED),
 ]
 

@@ -18,8 +18,8 @@ class FirstWins(Newest):
         return f"I3: {run.event} is processed although {min(done)} is done" if done else None
 
     def is_next(self, state: State, run: Run, item: str | None) -> bool:
-        known = attribute(item, "sequencer") or ""
-        return known <= self.sequencer(run) and not self._done(state, run.event)
+        recorded = attribute(item, "sequencer") or ""
+        return recorded <= self.sequencer(run) and not self._done(state, run.event)
 
     def is_done(self, run: Run) -> bool:
         """An event that is superseded leaves the key to the newer one."""
@@ -49,7 +49,7 @@ class FirstWins(Newest):
     def _done(self, state: State, event: int) -> set[int]:
         """List the events of the same key that are done, which is one at most."""
         key = self.scenario.key(event)
-        return {each for each in state.done if self.scenario.key(each) == key}
+        return {event for event in state.done if self.scenario.key(event) == key}
 
 
 # Events and deliveries of a key meet, without a fault, or with one.
