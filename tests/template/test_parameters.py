@@ -220,9 +220,7 @@ WAITS = [{"Paused": "true"}, {"QuietSeconds": "30"}, {"Paused": "true", "QuietSe
 
 
 @pytest.mark.parametrize("parameters", WAITS)
-def test_events_wait_whole_in_a_queue_of_their_own(
-    parameters: dict[str, str],
-) -> None:
+def test_events_wait_whole_in_a_queue_of_their_own(parameters: dict[str, str]) -> None:
     """The target has the ID of the state machine's, so no event falls between two targets."""
     usual, stack = Deployed(), Deployed(**parameters)
     queue, function = stack["EventsRule"]["Targets"]

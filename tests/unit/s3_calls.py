@@ -106,10 +106,7 @@ def overtaken(call: Call) -> Call:
 
 
 def answer(
-    event: dict[str, Any],
-    *calls: Call,
-    fence: str = "newest",
-    **options: Any,
+    event: dict[str, Any], *calls: Call, fence: str = "newest", **options: Any
 ) -> dict[str, str]:
     """Run the fence, which must make these calls and no other; give its answer.
 

@@ -157,10 +157,7 @@ def test_commands_start_and_stop_the_local_aws_one_by_one(
     ],
 )
 def test_up_says_what_it_keeps_and_how_to_leave_it(
-    options: list[str],
-    parameters: dict[str, str],
-    kept: list[str],
-    monkeypatch: pytest.MonkeyPatch,
+    options: list[str], parameters: dict[str, str], kept: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running = LocalAws(1, 1, 0, "")
     function = {"Configuration": {"Environment": {"Variables": {FILE: "/a/app.py"}}}}

@@ -384,9 +384,7 @@ def test_a_table_that_cannot_be_read_fails_the_sweep(healer: Healer) -> None:
         healer.sweep()
 
 
-def test_a_hand_over_frees_only_the_dead_executions_lock(
-    healer: Healer,
-) -> None:
+def test_a_hand_over_frees_only_the_dead_executions_lock(healer: Healer) -> None:
     lock = {"lock_token": "theirs", "execution": "theirs"}
     healer.put("dead", OLD, **lock)
     healer.put("alive", DEAD_AFTER - timedelta(seconds=5), **lock)

@@ -321,9 +321,7 @@ def ended(state_name: str) -> list[Made]:
     return [started(), *before, *state("Pass", state_name), succeeded(state_name)]
 
 
-def test_without_data_function_and_last_state_tell_key_and_outcome(
-    logs: Logs,
-) -> None:
+def test_without_data_function_and_last_state_tell_key_and_outcome(logs: Logs) -> None:
     for number, outcome in enumerate(["Processed", "Duplicate", "Retrying"]):
         write_without_data(logs, f"n:{number}", ended(outcome), 60 * number)
     rejected = [started(), *state("Task", "Invert Image", *call()), *parked("input/x.png")]

@@ -618,9 +618,7 @@ def test_an_event_that_waited_starts_as_it_came_however_late(retries: Retries, k
     assert [each["retry"]["attempt"] for each in retries.started() if "retry" in each] == [1]
 
 
-def test_an_event_refused_for_the_patience_is_parked(
-    retries: Retries,
-) -> None:
+def test_an_event_refused_for_the_patience_is_parked(retries: Retries) -> None:
     retries.queue = retries.function.WAITING_QUEUE_URL
     retries.send(json.dumps(EVENT))
     end = retries.refuse(retries.states, "StartExecution")
