@@ -22,12 +22,12 @@ def new_queue(name: str) -> str:
 
 def taken_from(queue_url: str) -> list[str]:
     """Take all messages out of a queue, and give their texts."""
-    sqs, found = boto3.client("sqs"), list[str]()
+    sqs, texts = boto3.client("sqs"), list[str]()
     while received := sqs.receive_message(QueueUrl=queue_url).get("Messages"):
         for message in received:
-            found.append(message["Body"])
+            texts.append(message["Body"])
             sqs.delete_message(QueueUrl=queue_url, ReceiptHandle=message["ReceiptHandle"])
-    return found
+    return texts
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
 def print_lines_of(logger: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a logger of Powertools print its lines.
 
-    It outlives a test: it would write to the output of the first one, and keep what each has told.
+    It outlives a test: it would write to the output of the first one, and keep its keys.
     """
     logger.clear_state()
     handler = logger.handlers[0]

@@ -45,13 +45,17 @@ class SweepContext(Context):
         return passes
 
 
+def key_of(message: dict[str, Any]) -> str:
+    return str(message["event"]["detail"]["object"]["key"])
+
+
 class Healer:
     """The function, its table, its queues, and what it has logged since the last time."""
 
     rejected: list[Any]  # messages of the last sweep without an event
 
-    def __init__(self, function: ModuleType, lines: Lines) -> None:
-        self.function, self.lines, self.threads = function, lines, function.THREADS
+    def __init__(self, function: ModuleType, lines: Lines, threads: int) -> None:
+        self.function, self.lines, self.threads = function, lines, threads
         self.context = SweepContext()
         self.table = boto3.resource("dynamodb").Table(TABLE)
 
@@ -62,9 +66,9 @@ class Healer:
             item[ATTRIBUTE] = (datetime.now(UTC) - age).isoformat()
         self.table.put_item(Item=item | more)
 
-    def put_retry(self, id_: str, at: datetime, status: str, machine: str) -> None:
-        """Put what `retry_events` writes when it starts or parks an event."""
-        named = {"id": id_, "status": status, "state_machine": machine}
+    def put_retry(self, key: str, at: datetime, status: str, machine: str = PRESENT) -> None:
+        """Put what `retry_events` writes when it starts or parks a key's event."""
+        named = {"id": retry_id(created(key)), "status": status, "state_machine": machine}
         until = int((at + RETRY_LASTS - LATE_MESSAGE).timestamp())
         self.table.put_item(Item={**named, "at": int(at.timestamp()), "until": until})
 
@@ -88,9 +92,13 @@ class Healer:
         self.context.seconds = 0
         with failure if fails else nullcontext():
             self.function.handler({}, self.context)
-        sent = [json.loads(each) for each in taken_from(self.function.RETRY_QUEUE_URL)]
-        self.rejected = [each for each in sent if "event" not in each]
-        return [each["event"]["detail"]["object"]["key"] for each in sent if "event" in each]
+        sent = self.sent()
+        self.rejected = [message for message in sent if "event" not in message]
+        return [key_of(message) for message in sent if "event" in message]
+
+    def sent(self) -> list[dict[str, Any]]:
+        """Take the messages out of the retry queue."""
+        return [json.loads(text) for text in taken_from(self.function.RETRY_QUEUE_URL)]
 
     def record(self, key: str) -> dict[str, Any]:
         return self.table.get_item(Key={"id": f"input/{key}"})["Item"]
@@ -111,9 +119,9 @@ def healer(load: Load, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> Healer:
         ALARMED_QUEUE_URLS=f"{parked} {other}",
         PAUSED="false",
     )
-    made = Healer(function, lines)
+    threads = function.THREADS
     monkeypatch.setattr(function, "THREADS", 1)  # most tests look at the order
-    return made
+    return Healer(function, lines, threads)
 
 
 def test_a_sweep_hands_over_only_events_long_in_progress(healer: Healer) -> None:
@@ -126,8 +134,8 @@ def test_a_sweep_hands_over_only_events_long_in_progress(healer: Healer) -> None
     healer.put("old", OLD * 4)
     assert healer.sweep() == ["old"]
     log, metrics = healer.lines()
-    said = {"message": "KeyHandedOver", "record": "input/old", "minutes_in_progress": 24}
-    assert said.items() <= log.items()
+    assert (log["message"], log["record"]) == ("KeyHandedOver", "input/old")
+    assert log["minutes_in_progress"] == 24
     assert metrics["KeysHandedOver"] == [1.0]
     assert healer.indexed() == ["input/new", "input/old"]
     assert healer.sweep() == []  # it has been handed over a moment ago
@@ -154,13 +162,12 @@ def test_a_sweep_hands_over_a_record_until_its_event_settles(
 ) -> None:
     named = {"state_machine": writer} if writer else {}
     healer.put("x", 2 * LATE, hand_overs=1, **named)
-    of = retry_id(created("x"))
-    healer.put_retry(of, datetime.now(UTC) - at, status, machine)
+    healer.put_retry("x", datetime.now(UTC) - at, status, machine)
     assert healer.sweep() == (["x"] if outcome == "HandedOver" else [])
     assert healer.indexed() == ([] if outcome == "Settled" else ["input/x"])
     assert healer.record("x")["hand_overs"] == 1 + (outcome == "HandedOver")
-    *said, metrics = healer.lines()
-    assert [line["message"] for line in said] == ([f"Key{outcome}"] if outcome else [])
+    log, metrics = healer.lines()
+    assert log["message"] == f"Key{outcome}"
     assert metrics["KeysStuck"] == [float(outcome == "HandedOver")]  # the rest heals nothing
 
 
@@ -171,8 +178,7 @@ def test_a_misnamed_record_leaves_the_index_once_its_event_restarts(
     """No execution would ever claim it, so each sweep would hand its event over again."""
     healer.put("x", 2 * LATE, id="input#v/y", state_machine=PRESENT, lock_token="theirs")
     if has_started:
-        of = retry_id(created("x"))
-        healer.put_retry(of, datetime.now(UTC) - LATE, "RETRYING", PRESENT)
+        healer.put_retry("x", datetime.now(UTC) - LATE, "RETRYING")
     assert healer.sweep() == ([] if has_started else ["x"])
     assert healer.indexed() == ([] if has_started else ["input#v/y"])
 
@@ -180,7 +186,7 @@ def test_a_misnamed_record_leaves_the_index_once_its_event_restarts(
 def test_a_retry_in_the_claims_second_counts_as_later(healer: Healer) -> None:
     claimed = (datetime.now(UTC) - LATE).replace(microsecond=1)
     healer.put("x", None, in_progress_since=claimed.isoformat())
-    healer.put_retry(retry_id(created("x")), claimed, "PARKED", PRESENT)
+    healer.put_retry("x", claimed, "PARKED")
     assert (healer.sweep(), healer.indexed()) == ([], [])
 
 
@@ -188,12 +194,10 @@ def test_at_the_limit_the_retry_queue_parks_the_event(healer: Healer) -> None:
     for count in (COUNT_AT_MOST - 1, COUNT_AT_MOST):
         healer.put(str(count), OLD, hand_overs=count)
     healer.function.handler({}, healer.context)
-    sent = [json.loads(each) for each in taken_from(healer.function.RETRY_QUEUE_URL)]
-    reasons = {each["event"]["detail"]["object"]["key"]: each["reason"]["Error"] for each in sent}
-    limit = COUNT_AT_MOST
-    [cause] = {each["reason"]["Cause"] for each in sent if each["reason"]["Error"] == "NotClaimed"}
-    assert f"handed over {limit} times" in cause
-    assert reasons == {f"{limit - 1}": "ExecutionDied", f"{limit}": "NotClaimed"}
+    reasons = {key_of(message): message["reason"] for message in healer.sent()}
+    below, limit = reasons[f"{COUNT_AT_MOST - 1}"], reasons[f"{COUNT_AT_MOST}"]
+    assert (below["Error"], limit["Error"]) == ("ExecutionDied", "NotClaimed")
+    assert f"handed over {COUNT_AT_MOST} times" in limit["Cause"]
     assert RETRIES_AT_MOST["NotClaimed"] == 0
     # Its retry's shortest delay, until the second sweep after that.
     assert COUNT_AT_MOST * 2 * (DEAD_AFTER + timedelta(seconds=30)) >= timedelta(days=1)
@@ -411,7 +415,7 @@ def test_a_dead_holders_lock_is_freed_while_its_event_retries(
     healer: Healer, retried: timedelta, sent: list[str]
 ) -> None:
     healer.put("x", OLD, lock_token="theirs")
-    healer.put_retry(retry_id(created("x")), datetime.now(UTC) - OLD - retried, "RETRYING", PRESENT)
+    healer.put_retry("x", datetime.now(UTC) - OLD - retried, "RETRYING")
     assert healer.sweep() == sent
     assert "lock_token" not in healer.record("x")
     assert healer.indexed() == ["input/x"]
@@ -420,7 +424,7 @@ def test_a_dead_holders_lock_is_freed_while_its_event_retries(
 
 def test_a_parked_events_lock_is_freed(healer: Healer) -> None:
     healer.put("x", OLD, lock_token="theirs")
-    healer.put_retry(retry_id(created("x")), datetime.now(UTC), "PARKED", PRESENT)
+    healer.put_retry("x", datetime.now(UTC), "PARKED")
     assert (healer.sweep(), healer.indexed()) == ([], [])
     assert "lock_token" not in healer.record("x")
 
@@ -433,8 +437,8 @@ def test_records_that_are_retried_do_not_hide_a_dead_one(
     healer.heal_at_most(3)
     for number in range(3):
         healer.put(f"{number}", OLD * 2, state_machine=writer)
-        of = retry_id(created(f"{number}"))
-        healer.put_retry(of, datetime.now(UTC) - timedelta(minutes=1), "RETRYING", machine)
+        a_minute_ago = datetime.now(UTC) - timedelta(minutes=1)
+        healer.put_retry(f"{number}", a_minute_ago, "RETRYING", machine)
     healer.put("dead", OLD, lock_token="theirs")
     assert healer.sweep() == []
     assert healer.sweep() == ["dead"]
