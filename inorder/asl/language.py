@@ -38,7 +38,7 @@ def _statelint(definition: Json) -> Iterator[Violation]:
         problems = Linter.validate(plain, Config({ProblemType.FLOAT}))
     except (AttributeError, KeyError, TypeError) as error:
         problems = [f"a value has a wrong type: {error}"]
-    for problem in problems:
+    for problem in dict.fromkeys(problems):  # it finds some twice
         place = problem.rpartition("State Machine.")[2].removeprefix("States.")
         state = max(filter(place.startswith, definition["States"]), key=len, default="")
         yield state, re.sub(r"State Machine\.(States\.)?", "", problem)

@@ -35,6 +35,7 @@ WRONG = r"""
 Wait For Lock/Secondz | 3 | language: ... Secondz
 Wait For Lock/SecondsPath | "$.polls" | language: ... only one of
 Read Key Record/Next | "Nowhere" | language: ... Nowhere
+Count Poll | - | Record Newest Event: language: ... Count Poll
 Read Key Record/Next | ["Key State?"] | language: a value has a wrong type
 Idle | {"Comment": "c", "Type": "Pass", "End": true} | Idle: language: No transition found
 Claim Key/Catch/0/ErrorEquals | ["States.ALL"] | language: ... States.ALL
@@ -200,7 +201,8 @@ def test_a_wrong_edit_is_refused(tmp_path: Path, row: list[str]) -> None:
     findings = check_file(written(tmp_path, edited(columns)))
     state = columns[0].rpartition(": ")[2].partition("/")[0]
     words = ".*".join(map(re.escape, finding.split(" ... ")))
-    assert any(re.match(f"({re.escape(state)}: )?{words}", each) for each in findings), findings
+    assert any(re.match(f"({re.escape(state)}: )?{words}", text) for text in findings), findings
+    assert len({*findings}) == len(findings)
 
 
 @pytest.mark.parametrize("row", list(rows(RIGHT)), ids=" | ".join)
