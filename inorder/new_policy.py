@@ -21,8 +21,11 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST_NAME = 40
 
 
-def create(name: str, source: str, project: Path = PROJECT) -> list[Path]:
-    """Make a policy that does what another one does, to be edited; or write nothing and fail."""
+def create(name: str, source: str, project: Path = PROJECT) -> dict[str, bool]:
+    """Make a policy that does what another one does, to be edited; or write nothing and fail.
+
+    Gives the files that it has written, and whether each was there before.
+    """
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
         raise Failure(
             f"{name!r} is no name for a policy: lower-case words with hyphens between them, "
@@ -62,7 +65,7 @@ def longest_stack_name(project: Path = PROJECT) -> int:
     return 80 - len("_") - max(map(len, names(project)))
 
 
-def _write(texts: dict[str, str], project: Path) -> list[Path]:
+def _write(texts: dict[str, str], project: Path) -> dict[str, bool]:
     """Write files, and the documentation's tables, which are made before anything is written."""
     with TemporaryDirectory() as folder:
         made = Path(folder)
@@ -70,10 +73,11 @@ def _write(texts: dict[str, str], project: Path) -> list[Path]:
         for name in (each for each in texts if each.startswith("statemachine/")):
             (made / name).write_text(texts[name], encoding="utf-8")
         texts[DOCUMENT] = with_tables(_read(project / DOCUMENT), made)
+    was_there = {name: (project / name).exists() for name in texts}
     for name, text in texts.items():
         (project / name).parent.mkdir(exist_ok=True)
         (project / name).write_text(text, encoding="utf-8")
-    return [project / name for name in texts]
+    return was_there
 
 
 def _read(file: Path) -> str:

@@ -41,12 +41,12 @@ def policy_group() -> None:
 def new(name: str, source: str) -> None:
     """Copy a policy under a new name, to be edited.
 
-    Writes its ASL, its facts, its tests, its rows of the documentation's tables, and its part of
-    template.yaml.
+    Writes its ASL and its tests, and adds its lines to statemachine/policies.toml, template.yaml,
+    docs/policies.md and docs/permissions.md.
     """
     before = new_policy.longest_stack_name()
-    for file in new_policy.create(name, source):
-        click.echo(f"Written: {file.relative_to(PROJECT)}")
+    for file, was_there in new_policy.create(name, source).items():
+        click.echo(f"{'Edited' if was_there else 'Written'}: {file}")
     if (longest := new_policy.longest_stack_name()) < before:
         click.echo(
             f"A state machine is named STACK_{name}, in at most 80 characters: the stack's name may"

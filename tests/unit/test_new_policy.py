@@ -89,10 +89,11 @@ def test_the_tables_are_rendered_by_a_command(project: Path) -> None:
     assert document.read_text(encoding="utf-8") == right
 
 
-def test_the_command_says_how_long_stack_names_may_be_now(project: Path) -> None:
+def test_the_command_names_its_files_and_the_longest_stack_name(project: Path) -> None:
     command = [sys.executable, "-m", "inorder.commands.main", "policy", "new", "fourteen-chars"]
     said = subprocess.check_output(command, cwd=project, text=True).splitlines()  # noqa: S603
-    assert said[0] == "Written: statemachine/fourteen_chars.asl.json"
+    assert "Written: statemachine/fourteen_chars.asl.json" in said
+    assert "Edited: template.yaml" in said
     assert said[-1].endswith("the stack's name may now have 65 instead of 66.")
 
 
