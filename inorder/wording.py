@@ -13,6 +13,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def verb(number: int, plural: str) -> str:
+    """Give the verb that fits a number of things: ``wait``, or ``waits`` for one."""
+    return f"{plural}s" if number == 1 else plural
+
+
 def span(seconds: float) -> str:
     """Write a duration for a sentence."""
     if seconds < 10:  # noqa: PLR2004

@@ -11,7 +11,7 @@ from unicodedata import normalize
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from inorder.aws import parked, retrying
+from inorder.aws import parked, retrying, waiting
 from inorder.aws.executions import StateMachine
 from inorder.aws.log import AwsStateMachine, state_machine
 from inorder.aws.parked import ParkedEvent
@@ -91,6 +91,8 @@ class Gathering:
             bool(stack.parameters.get("WorkFunctionArn")),
             stack.left_out(self.key),
             () if is_known else self._read("object", self._near),
+            waiting.pause(self.aws),
+            stack.quiet_seconds,
         )
 
     @property

@@ -126,9 +126,7 @@ def _retried(view: View, execution: Execution) -> Explained:
             return Cause(*identity, other.arn, other.started), text
     for queued in view.queued:
         if queued.queue == "retrying" and queued.sequencer == execution.sequencer:
-            return Cause(
-                *identity, at=queued.next
-            ), f"{reason} It will be retried at {clock(queued.next)}."
+            return Cause(*identity, at=queued.next), f"{reason} {view.retried(queued)}"
     return None, f"{reason} It was handed to the retry queue; nothing says when it will be retried."
 
 

@@ -9,12 +9,13 @@ from inorder.audit.comparing import Scope, Verdict, compare
 from inorder.model.outcomes import DONE, FINISHED
 from inorder.story.parts import Event, Judgement, Story, is_newer, named
 from inorder.story.view import View
-from inorder.wording import clock, counted, span
+from inorder.wording import clock, counted, span, verb
 from inorder_fence import ObjectEvent, named_version
 from inorder_fence.fenced_output import OutputState
 
 FOLDER = "The object is a folder marker, which S3's console has made: it has no output."
 ON_ITS_WAY = timedelta(minutes=1)  # an event of S3 may need so long to start an execution
+UNTIL_RESUMED = "Until the pause ends, no queue is read, and no sweep frees a lock."
 RUNS = {"Working": "is being processed", "Waiting": "waits for the lock"}
 ELSEWHERE = "a function of your own (WorkFunctionArn) writes the output, and nothing says where"
 
@@ -91,9 +92,11 @@ class _Judging:
         number = len(self._story.outputs)
         self._said = f"There {'is' if number == 1 else 'are'} {counted(number, 'output')}."
         if lacking:
-            verb = "lacks" if len(lacking) == 1 else "lack"
-            self._said += f" {len(lacking)} of the events {verb} one."
+            number = len(lacking)
+            self._said += f" {number} of the events {verb(number, 'lack')} one."
             return self._because(lacking[0])
+        if self._facts.pause and self._facts.source and not self._deciding():
+            return self._without_event()
         if not self._facts.has("executions"):
             return self._judged("unknown", "Whether there are more events is not known.")
         return self._judged("right", "That is right: each event that should have one has it.")
@@ -104,9 +107,11 @@ class _Judging:
         if source:
             text = f"No event of the object's change at {clock(source.modified)} was read"
             age = self._facts.now - source.modified if source.modified else ON_ITS_WAY
-            if age < ON_ITS_WAY:
+            if age < ON_ITS_WAY + timedelta(seconds=self._facts.quiet_seconds):
                 ago = f"The object was changed {span(age.total_seconds())} ago"
                 return self._judged("pending", f"{ago}; its event may be on its way.")
+        if self._facts.pause and not self._facts.left_out:
+            return self._later(f"{text}: it may wait.")
         older = ", and older executions were not read" if self._facts.since else ""
         doctor = "`inorder doctor` says why an event may not come."
         return self._wrong(f"{text}{older}. {doctor}")
@@ -121,7 +126,7 @@ class _Judging:
             if pending.sequencer == event.sequencer and pending.kind != "overtaken":
                 if pending.kind == "parked":
                     return self._judged("parked", pending.text)
-                return self._judged("pending", f"Not yet. {pending.text}")
+                return self._later(f"Not yet. {pending.text}")
         return self._ended(event)
 
     def _ended(self, event: Event) -> Judgement:
@@ -133,7 +138,7 @@ class _Judging:
         last, outcome = ended[-1], ended[-1].ended_as
         text = f"Its {name} ended as {outcome}"
         if outcome == "Retrying":
-            return self._judged("pending", f"Not yet: {name} was handed to the retry queue.")
+            return self._later(f"Not yet: {name} was handed to the retry queue.")
         if outcome == "Parked":
             gone = ", and the queue no longer has it" if self._facts.has("parked events") else ""
             helps = f"Replace the object, or `{self._audit} --repair` tries it again."
@@ -157,6 +162,11 @@ class _Judging:
         if self._facts.keeps == "each" and event and event.version_id is None:
             helps = "Upload the object again."  # an audit cannot compare it
         return self._judged("wrong", f"That is wrong. {text} {helps}")
+
+    def _later(self, text: str) -> Judgement:
+        """Judge what a queue or a sweep will mend, which both wait for the end of a pause."""
+        pause = f" {self._facts.pause} {UNTIL_RESUMED}" if self._facts.pause else ""
+        return self._judged("pending", text + pause)
 
     def _judged(self, state: Any, text: str) -> Judgement:
         return Judgement(state, f"{self._said} {text}")

@@ -86,6 +86,8 @@ class Facts:
     is_own_function: bool = False  # whether a function of the user's own writes the outputs
     left_out: str = ""  # why the rule starts no execution for the key; empty if it does
     near: tuple[str, ...] = ()  # if nothing of the key was read: keys like it
+    pause: str = ""  # says that the stack is paused; empty if it is not
+    quiet_seconds: int = 0  # for which each event waits after it came
 
     def has(self, part: Part) -> bool:
         """Tell whether a part was read completely."""

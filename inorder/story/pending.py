@@ -7,7 +7,7 @@ from inorder.model.execution import LIFE
 from inorder.story.executions import id_of
 from inorder.story.parts import Pending, Queued, named, sentence
 from inorder.story.view import View, parsed, time_of
-from inorder.wording import clock, counted, span
+from inorder.wording import clock, counted, span, verb
 from inorder_fence.records import s3_object
 from inorder_fence.stuck import COUNT, DEAD_AFTER, LOCK, SINCE
 
@@ -18,7 +18,7 @@ def tell_pending(view: View) -> Iterator[Pending]:
     """Tell what the records of the object say, and then what the queues have."""
     for record in view.facts.records:
         yield from _recorded(view, record)
-    yield from (_queued(queued) for queued in view.queued)
+    yield from (_queued(view, queued) for queued in view.queued)
 
 
 def _recorded(view: View, record: Mapping[str, Any]) -> Iterator[Pending]:
@@ -66,19 +66,20 @@ def _lock(view: View, record: Mapping[str, Any]) -> Pending:
         if execution.record_id == record["id"] and view.outcome(execution) == "Waiting"
     ]
     if waiting:
-        verb = "waits" if len(waiting) == 1 else "wait"
-        text += f" {counted(len(waiting), 'execution')} {verb} for it: {', '.join(waiting)}."
+        number = len(waiting)
+        wait = f"{counted(number, 'execution')} {verb(number, 'wait')}"
+        text += f" {wait} for it: {', '.join(waiting)}."
     return Pending("lock", holder.sequencer if holder else None, text)
 
 
-def _queued(item: Queued) -> Pending:
+def _queued(view: View, item: Queued) -> Pending:
     """Say why an event is in a queue, and what becomes of it."""
     event, since = f"Event {item.sequencer or '(unknown)'}", clock(item.since)
     if item.queue == "parked":
         text = f"{event} has been parked since {since}: {sentence(item.reason)} {item.remedy}"
         return Pending("overtaken" if item.is_overtaken else "parked", item.sequencer, text)
     text = f"{event} has failed {_times(item.attempts)} since {since}: {sentence(item.reason)}"
-    return Pending("retrying", item.sequencer, f"{text} It will be retried at {clock(item.next)}.")
+    return Pending("retrying", item.sequencer, f"{text} {view.retried(item)}")
 
 
 def _times(number: int) -> str:

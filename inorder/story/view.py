@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from inorder.model.execution import LIFE, UNREADABLE, Execution
-from inorder.story.parts import Facts
+from inorder.story.parts import Facts, Queued
+from inorder.wording import clock
 from inorder_fence.stuck import LOCK
 
 
@@ -31,6 +32,11 @@ class View:
     def is_of_another_policy(self, execution: Execution) -> bool:
         """Tell whether another state machine of the stack ran an execution."""
         return execution.policy not in {"", self.facts.policy}
+
+    def retried(self, queued: Queued) -> str:
+        """Say when an event in the retry queue will be retried."""
+        when = "when the pause ends" if self.facts.pause else f"at {clock(queued.next)}"
+        return f"It will be retried {when}."
 
     def outcome(self, execution: Execution) -> str:
         """Tell how an execution ended, or what it does."""

@@ -278,6 +278,15 @@ def test_a_key_is_found_however_it_is_written(aws: InProcess, key: str, given: s
         aws.s3.delete_object(Bucket=INPUT, Key=key)
 
 
+def test_why_tells_that_an_event_may_wait_in_a_pause(aws: InProcess) -> None:
+    event = aws.upload("x.png", RED)
+    verdict = story(aws, Paused="true").verdict
+    assert (verdict.state, "The stack is paused: " in verdict.text) == ("pending", True)
+    aws.run(event)
+    verdict = story(aws, Paused="true").verdict
+    assert (verdict.state, "paused" in verdict.text) == ("right", False)
+
+
 def test_why_suggests_similar_keys_for_a_missing_key(aws: InProcess) -> None:
     for key in ("pictures/cat.png", "pictures/Cat2.png", "dog.png", "other/kitten.png"):
         aws.upload(key, RED)

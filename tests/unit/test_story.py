@@ -275,6 +275,33 @@ def test_what_a_queue_has_is_pending_once() -> None:
         assert " ".join(story.sentences()).count(story.pending[-1].text) == 1
 
 
+PAUSE = "The stack is paused: 2 events wait."
+IN_A_PAUSE = {"pause": PAUSE, "outputs": (made_of(A, "old"),)}
+
+
+@pytest.mark.parametrize(
+    ("case", "state", "text"),
+    [
+        (facts(**IN_A_PAUSE), "pending", f"was read: it may wait. {PAUSE} Until the pause ends"),
+        (facts(source=None, **IN_A_PAUSE), "pending", "No event of the deletion was read: it may"),
+        (facts(FIRST, **IN_A_PAUSE | EACH, source=Source("new")), "pending", "it may wait."),
+        (
+            facts(RETRYING, queued=(QUEUED,), **IN_A_PAUSE),
+            "pending",
+            f"It will be retried when the pause ends. {PAUSE}",
+        ),
+    ],
+)
+def test_a_pause_is_named_where_an_event_may_wait(case: Facts, state: str, text: str) -> None:
+    verdict = tell(case).verdict
+    assert (verdict.state, text in verdict.text) == (state, True), verdict.text
+
+
+def test_a_pause_changes_no_other_verdict() -> None:
+    for case in (facts(FIRST, **OUTPUT), facts(PARKED, queued=(IN_QUEUE,)), facts(B_RUNS)):
+        assert tell(replace(case, pause=PAUSE)).verdict == tell(case).verdict
+
+
 def test_a_parked_event_that_was_overtaken_decides_nothing() -> None:
     story = tell(facts(PARKED, B_DONE, queued=(OVERTAKEN,), outputs=(made_of(B),)))
     assert (kinds(story), story.verdict.state) == (["overtaken"], "right")
@@ -307,6 +334,7 @@ BY_LINE = answered("Processed")
         (facts(DIED), "wrong", "`inorder audit --prefix x.png --repair` mends it."),
         (facts(), "wrong"),
         (facts(source=JUST_CHANGED), "pending"),
+        (facts(quiet_seconds=240), "pending", "its event may be on its way"),
         (facts(unread=LOG_OFF), "unknown"),
         (facts(unread=NO_OUTPUTS), "unknown"),
         (facts(OLD, from_log=True), "wrong", "nothing that was read will still act on it"),
