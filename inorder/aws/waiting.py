@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from inorder.wording import clock, counted
+from inorder.wording import clock, counted, verb
 
 if TYPE_CHECKING:
     from inorder.aws.stack import Connection
@@ -55,11 +55,11 @@ def described(aws: Connection) -> str:
     """Say how many events wait, and since when, as far as that can be read."""
     try:
         events = count(aws)
-        said = f"{counted(events, 'event')} wait{'s' if events == 1 else ''}"
+        text = f"{counted(events, 'event')} {verb(events, 'wait')}"
         since = oldest(aws) if events else None
     except (ClientError, BotoCoreError) as error:
         return f"how many events wait is not known ({' '.join(str(error).split())})"
-    return f"{said}, the oldest since {clock(since)}" if since else said
+    return f"{text}, the oldest since {clock(since)}" if since else text
 
 
 def pause(aws: Connection) -> str:

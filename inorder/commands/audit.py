@@ -26,7 +26,7 @@ from inorder.audit.right_pairs import cache_file
 from inorder.aws.stack import Connection
 from inorder.commands.terminal import Time, deployed, printable, say
 from inorder.model.execution import to_json
-from inorder.wording import counted
+from inorder.wording import counted, verb
 
 EXAMPLES = 5  # of each verdict
 SOMETHING_IS_WRONG = 3  # an exit status; 1 is a command that failed or was stopped, 2 a wrong call
@@ -161,7 +161,8 @@ class _Shown(auditing.Progress):
         keys = ", ".join(each.subject.key for each in doubtful[:EXAMPLES])
         parts = [f"{waiting:,} in progress"] if waiting else []
         if wrong := len(doubtful) - waiting:
-            parts.append(f"{wrong:,} look wrong, and are read again in {grace:g} s (--grace)")
+            look = verb(wrong, "look")
+            parts.append(f"{wrong:,} {look} wrong: read again in {grace:g} s (--grace)")
         text = f"{'; '.join(parts)}: {keys}{', ...' if len(doubtful) > EXAMPLES else ''}"
         if text != self._said:
             self._said = text
@@ -184,7 +185,7 @@ def _repair(
             if finding.verdict is not Verdict.RIGHT:
                 left.append(finding)
                 say(f"{finding.verdict}: {finding.subject.key}: the repair ended as {outcome}.")
-    say(f"{len(chosen) - len(left)} of {len(chosen)} are right now.")
+    say(f"Repaired: {len(chosen) - len(left)} of {len(chosen)}.")
     report.findings = [each for each in report.findings if each.verdict not in wanted] + left
 
 

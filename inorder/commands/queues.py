@@ -78,8 +78,7 @@ def list_retrying(stack_name: str, as_json: bool) -> None:
             line = f"event {event.sequencer}, {failed}, tried again at {clock(event.next)}"
             print_entry(f"{event.id[:8]}  {event.subject}", line, event.reasons[:REASON_CHARACTERS])
     waiting, due = retrying.backlog(aws)
-    about = counted(waiting, "message")
-    say(f"The retry queue has about {about} that wait, and {due} that are due.")
+    say(f"The retry queue has about {counted(waiting, 'waiting message')}, and {due} due.")
 
 
 @click.command()

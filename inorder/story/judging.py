@@ -106,12 +106,13 @@ class _Judging:
         source, text = self._facts.source, "No event of the deletion was read"
         if source:
             text = f"No event of the object's change at {clock(source.modified)} was read"
+        if self._facts.pause and not self._facts.left_out:
+            return self._later(f"{text}: it may wait.")
+        if source:
             age = self._facts.now - source.modified if source.modified else ON_ITS_WAY
             if age < ON_ITS_WAY + timedelta(seconds=self._facts.quiet_seconds):
                 ago = f"The object was changed {span(age.total_seconds())} ago"
                 return self._judged("pending", f"{ago}; its event may be on its way.")
-        if self._facts.pause and not self._facts.left_out:
-            return self._later(f"{text}: it may wait.")
         older = ", and older executions were not read" if self._facts.since else ""
         doctor = "`inorder doctor` says why an event may not come."
         return self._wrong(f"{text}{older}. {doctor}")

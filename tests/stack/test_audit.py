@@ -78,13 +78,13 @@ def test_audits_name_lost_and_changed_outputs_and_repairs_mend_them(
     audited = inorder(*audit, "--json")
     assert (audited.exit_code, verdicts(audited)) == (3, wrong | remain)
     assert "InvalidImage" in audited.stdout
-    assert " look wrong, and are read again in 0.1 s (--grace)" in audited.stderr
+    assert " look wrong: read again in 0.1 s (--grace)" in audited.stderr
     assert "1 right" in inorder(*audit).stdout
     refused = inorder(*audit, "--repair", input="n")
     assert (refused.exit_code, "--repair --foreign" in refused.stderr) == (3, True)
 
     repaired = inorder(*audit, "--repair", "--yes", "--foreign")
-    assert (repaired.exit_code, "5 of 5 are right now." in repaired.stderr) == (3, True)
+    assert (repaired.exit_code, "Repaired: 5 of 5." in repaired.stderr) == (3, True)
     assert [workflow.colour(key) for key in (lost, overwritten)] == [MAGENTA] * 2
     assert workflow.output(deleted) is None
     workflow.delete("all/no-image.png")
@@ -146,5 +146,5 @@ def test_a_backfill_starts_events_for_objects_without_outputs(
             (f"before/{n}.png" for n in range(8)), lambda key: workflow.upload(key, picture(RED))
         )
     backfill = inorder("backfill", "--prefix", "before/", "--grace", "0.1", "--yes")
-    assert (backfill.exit_code, "8 of 8 are right now." in backfill.stderr) == (0, True)
+    assert (backfill.exit_code, "Repaired: 8 of 8." in backfill.stderr) == (0, True)
     wait_for_outputs(workflow, "before/", 8)

@@ -94,7 +94,7 @@ def test_a_list_shows_plain_keys_and_fits_a_terminal(monkeypatch: pytest.MonkeyP
     for text in ("a  [red]\\x1b.png", "failed 2 times since", "word word"):
         assert text in printed.stdout
     assert max(map(len, printed.stdout.splitlines())) <= 80
-    assert "about 7 messages that wait, and 3 that are due" in printed.stderr
+    assert "about 7 waiting messages, and 3 due." in printed.stderr
 
 
 def test_a_parked_event_shows_why_each_attempt_failed() -> None:
