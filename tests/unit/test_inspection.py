@@ -60,41 +60,42 @@ def connection(aws: InProcess, **parameters: str) -> LocalConnection:
     return LocalConnection(aws, {"Policy": aws.policy, **parameters})
 
 
-def story(aws: InProcess, key: str = "x.png", **parameters: str) -> Story:
+def story_of(aws: InProcess, key: str = "x.png", **parameters: str) -> Story:
     return tell(Gathering(connection(aws, **parameters), aws.state_machine, key).facts())
 
 
-def outcomes(told: Story) -> list[str]:
-    return [each.outcome for each in told.deliveries]
+def outcomes(story: Story) -> list[str]:
+    return [delivery.outcome for delivery in story.deliveries]
 
 
 def test_executions_are_told_with_their_cause(aws: InProcess) -> None:
     older, newer = aws.upload("x.png", RED), aws.upload("x.png", GREEN)
     for event in (newer, older, newer):
         aws.run(event)
-    told = story(aws)
-    first = told.deliveries[0].execution
-    assert outcomes(told) == ["Processed", "Superseded", "Duplicate"]
-    for each in told.deliveries:
-        caused_by = each.cause.execution if each.cause else None
-        assert caused_by == (None if each.outcome == "Processed" else first)
-    assert (told.verdict.state, told.unknown) == ("right", ())
+    story = story_of(aws)
+    first = story.deliveries[0].execution
+    assert outcomes(story) == ["Processed", "Superseded", "Duplicate"]
+    for delivery in story.deliveries:
+        caused_by = delivery.cause.execution if delivery.cause else None
+        assert caused_by == (None if delivery.outcome == "Processed" else first)
+        assert "(under" not in delivery.text
+    assert (story.verdict.state, story.unknown) == ("right", ())
 
 
 def test_the_story_says_parked_and_names_what_it_cannot_read(aws: InProcess) -> None:
     aws.run(aws.upload("x.png", b"no image"))
     aws.park()
-    told = story(aws)
-    assert (outcomes(told), told.verdict.state) == (["Parked"], "parked")
-    [pending] = told.pending
-    assert (pending.kind, pending.sequencer) == ("parked", told.deliveries[0].sequencer)
+    story = story_of(aws)
+    assert (outcomes(story), story.verdict.state) == (["Parked"], "parked")
+    [pending] = story.pending
+    assert (pending.kind, pending.sequencer) == ("parked", story.deliveries[0].sequencer)
     assert aws.parked()  # the message is there still
     here = connection(aws)
     here.refused = {"s3", "sqs"}
-    told = tell(Gathering(here, aws.state_machine, "x.png").facts())
-    parts = [each.partition(" could")[0] for each in told.unknown]
+    story = tell(Gathering(here, aws.state_machine, "x.png").facts())
+    parts = [sentence.partition(" could")[0] for sentence in story.unknown]
     assert parts == ["The object", "The output", "The parked events"]
-    assert told.verdict.state == "unknown"
+    assert story.verdict.state == "unknown"
 
 
 class WithoutData(MotoStateMachine):
@@ -106,40 +107,42 @@ class WithoutData(MotoStateMachine):
         return [], (NO_DATA,)
 
     def entries(self, arn: str) -> list[Entry]:
-        return [each._replace(details=without_data(each.details)) for each in super().entries(arn)]
+        entries = super().entries(arn)
+        return [entry._replace(details=without_data(entry.details)) for entry in entries]
 
 
 def test_without_data_the_record_names_the_keys_running_execution(aws: InProcess) -> None:
-    event, told = aws.upload("x.png", RED), []
+    event, stories = aws.upload("x.png", RED), []
 
     def invoke(payload: Any) -> Any:
         machine = WithoutData(aws.state_machine.client, aws.state_machine.arn)
-        told.append(tell(Gathering(connection(aws), machine, "x.png").facts()))
+        stories.append(tell(Gathering(connection(aws), machine, "x.png").facts()))
         return aws.handle(payload)
 
     aws.invoke = invoke
     ran = aws.run(event)
-    [holder] = told[0].deliveries
+    [story] = stories
+    [holder] = story.deliveries
     assert (holder.execution, holder.outcome) == (ran.arn, "Working")
     assert "It is in Invert Image." in holder.text
-    lock, newest = told[0].pending
+    lock, newest = story.pending
     assert "for event (unknown)" in lock.text
     assert newest.text.endswith("is the newest that is recorded, and it is not finished.")
     assert newest.sequencer == ran.sequencer
-    assert told[0].verdict.state == "pending"
-    assert NO_DATA in told[0].unknown
+    assert story.verdict.state == "pending"
+    assert NO_DATA in story.unknown
 
 
 def test_what_ran_before_a_change_of_the_policy_is_told(aws: InProcess) -> None:
     aws.machine("every-version").run(aws.upload("x.png", RED))
     here = connection(aws)
     machine = machine_of(here)
-    assert [each.key for each in machine.select()] == ["x.png"]
-    told = tell(Gathering(here, machine, "x.png").facts())
-    assert "(under every-version): Processed." in told.deliveries[0].text
-    assert told.verdict.state == "wrong"
-    assert "under every-version, before the policy was changed" in told.verdict.text
-    assert "`inorder audit --prefix x.png --repair` mends it." in told.verdict.text
+    assert [execution.key for execution in machine.select()] == ["x.png"]
+    story = tell(Gathering(here, machine, "x.png").facts())
+    assert "(under every-version): Processed." in story.deliveries[0].text
+    assert story.verdict.state == "wrong"
+    assert "Processed under every-version, before the policy was changed." in story.verdict.text
+    assert "`inorder audit --prefix x.png --repair` mends it." in story.verdict.text
 
 
 def parked_of(event: Any, **reason: Any) -> ParkedEvent:
@@ -195,24 +198,20 @@ def test_a_version_that_is_not_current_is_overtaken(aws: InProcess) -> None:
     assert not parked.overtaken(connection(aws, Policy="every-version"), [parked_of(event)])
 
 
-def test_why_tells_that_a_parked_event_was_overtaken(aws: InProcess) -> None:
-    aws.run(aws.upload("x.png", b"no image"))
-    aws.park()
-    told = story(aws)
-    assert REPLACE in told.verdict.text
-    aws.run(aws.upload("x.png", RED))
-    told = story(aws)
-    assert (told.verdict.state, [each.kind for each in told.pending]) == ("right", ["overtaken"])
-    assert "`inorder parked --remove-overtaken` removes its message." in told.pending[0].text
-
-
-def test_one_command_removes_what_was_overtaken(
+def test_why_tells_what_was_overtaken_and_one_command_removes_it(
     aws: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for key in ("x.png", "y.png"):
         aws.run(aws.upload(key, b"no image"))
         aws.park()
+    assert REPLACE in story_of(aws).verdict.text
     aws.run(aws.upload("x.png", RED))
+    story = story_of(aws)
+    assert (story.verdict.state, [part.kind for part in story.pending]) == (
+        "right",
+        ["overtaken"],
+    )
+    assert "`inorder parked --remove-overtaken` removes its message." in story.pending[0].text
     monkeypatch.setattr(queues, "Connection", lambda _: connection(aws))
 
     def run(*arguments: str) -> tuple[str, str]:
@@ -223,14 +222,12 @@ def test_one_command_removes_what_was_overtaken(
     shown, _ = run()
     assert "has overtaken it: `inorder parked --remove-overtaken` removes its message." in shown
     assert REPLACE in shown
-    lines = [json.loads(each) for each in run("--json")[0].splitlines()]
-    assert [("overtaken" in each, each["object_key"]) for each in lines] == [
-        (True, "input/x.png"),
-        (False, "input/y.png"),
-    ]
-    _, said = run("--remove-overtaken")
-    assert (said.count("Removed: "), "input/x.png" in said) == (1, True)
-    assert [each["object_key"] for each in aws.parked()] == ["input/y.png"]
+    events = [json.loads(line) for line in run("--json")[0].splitlines()]
+    overtaken = {event["object_key"]: "overtaken" in event for event in events}
+    assert overtaken == {"input/x.png": True, "input/y.png": False}
+    _, removed = run("--remove-overtaken")
+    assert (removed.count("Removed: "), "input/x.png" in removed) == (1, True)
+    assert [message["object_key"] for message in aws.parked()] == ["input/y.png"]
 
 
 @pytest.mark.policy("every-version")
@@ -239,18 +236,18 @@ def test_every_version_has_an_output_for_each_event(aws: InProcess) -> None:
     one, two = aws.upload("x.png", RED), aws.upload("x.png", GREEN)
     for event in (two, one, one):
         aws.run(event)
-    told = story(aws, InputBucketVersioning="Enabled")
-    assert outcomes(told) == ["Processed", "Processed", "Duplicate"]
-    assert (len(told.outputs), told.verdict.state) == (2, "right")
+    story = story_of(aws, InputBucketVersioning="Enabled")
+    assert outcomes(story) == ["Processed", "Processed", "Duplicate"]
+    assert (len(story.outputs), story.verdict.state) == (2, "right")
     version = one["detail"]["object"]["version-id"]
     aws.s3.delete_object(Bucket=OUTPUT, Key=f"out-x.png/{version}")
-    assert story(aws).verdict.state == "wrong"
+    assert story_of(aws).verdict.state == "wrong"
 
 
 def test_why_tells_folder_markers_from_objects_without_output(aws: InProcess) -> None:
     for key, content, state in (("f/", b"", "none"), ("g/", RED, "right"), ("h", b"", "parked")):
         aws.run(aws.upload(key, content))
-        verdict = story(aws, key=key).verdict
+        verdict = story_of(aws, key=key).verdict
         assert (verdict.state, "folder marker" in verdict.text) == (state, key == "f/")
 
 
@@ -258,7 +255,7 @@ ACCENTED = "b\u00fccher/cat.png", "bu\u0308cher/cat.png"  # NFC, NFD
 
 
 @pytest.mark.parametrize(
-    ("key", "given"),
+    ("key", "typed"),
     [
         ("x.png", f"s3://{INPUT}/x.png"),
         ("x.png", f"{INPUT}/x.png"),  # as records and queues name it
@@ -269,12 +266,12 @@ ACCENTED = "b\u00fccher/cat.png", "bu\u0308cher/cat.png"  # NFC, NFD
         ACCENTED[::-1],
     ],
 )
-def test_a_key_is_found_however_it_is_written(aws: InProcess, key: str, given: str) -> None:
+def test_a_key_is_found_however_it_is_written(aws: InProcess, key: str, typed: str) -> None:
     aws.run(aws.upload(key, RED))
     for is_deleted in (False, True):
-        told = story(aws, key=given)
-        assert (told.key, outcomes(told)) == (key, ["Processed"])
-        assert told.verdict.state == ("wrong" if is_deleted else "right")
+        story = story_of(aws, key=typed)
+        assert (story.key, outcomes(story)) == (key, ["Processed"])
+        assert story.verdict.state == ("wrong" if is_deleted else "right")
         aws.s3.delete_object(Bucket=INPUT, Key=key)
 
 
@@ -290,21 +287,21 @@ def test_why_tells_that_an_event_may_wait_in_a_pause(aws: InProcess) -> None:
 def test_why_suggests_similar_keys_for_a_missing_key(aws: InProcess) -> None:
     for key in ("pictures/cat.png", "pictures/Cat2.png", "dog.png", "other/kitten.png"):
         aws.upload(key, RED)
-    for given in ("pictures/cta.png", "picture/CAT.png", f"s3://{INPUT}/pictures/cat1.png"):
-        verdict = story(aws, key=given).verdict
+    for typed in ("pictures/cta.png", "picture/CAT.png", f"s3://{INPUT}/pictures/cat1.png"):
+        verdict = story_of(aws, key=typed).verdict
         assert (verdict.state, "pictures/cat.png" in verdict.text) == ("none", True), verdict.text
         assert "dog" not in verdict.text
-    assert "Keys like it" not in story(aws, key="1").verdict.text
+    assert "Keys like it" not in story_of(aws, key="1").verdict.text
     with pytest.raises(Failure, match=f"is not in the input bucket, {INPUT}"):
-        story(aws, key="s3://elsewhere/pictures/cat.png")
+        story_of(aws, key="s3://elsewhere/pictures/cat.png")
 
 
 def test_why_says_that_older_entries_were_not_read(aws: InProcess) -> None:
     here, since = connection(aws), datetime(2026, 11, 22, tzinfo=UTC)
     for hours, number in ((-1, 1), (1, 0)):
         here.stack = replace(here.stack, created=since + timedelta(hours=hours))
-        told = tell(Gathering(here, aws.state_machine, "x.png", since=since).facts())
-        assert sum("were not read" in each for each in told.unknown) == number
+        story = tell(Gathering(here, aws.state_machine, "x.png", since=since).facts())
+        assert sum("were not read" in sentence for sentence in story.unknown) == number
 
 
 def test_an_event_that_is_retried_is_found(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
