@@ -27,7 +27,7 @@ from tests.support.log_size import without_data
 MACHINE = "arn:aws:states:us-east-1:123456789012:express:machine"
 REFUSED = {"error": "DynamoDB.ConditionalCheckFailedException", "cause": "refused"}
 SERVICE = {"resource": "putItem", "resourceType": "dynamodb"}
-Made = tuple[str, dict[str, Any]]
+Written = tuple[str, dict[str, Any]]
 
 
 def at(seconds: float) -> datetime:
@@ -46,17 +46,19 @@ class Logs:
         self.lines: list[dict[str, Any]] = []
         self.answers: list[dict[str, Any]] = []  # the function's lines, in a group of their own
         self.asked: list[dict[str, Any]] = []
-        self.given = 0
+        self.has_data = True
+        self.sent = 0  # lines that a filter has let through
 
     def write(
-        self, name: str, entries: Sequence[Made], start: float = 0, lost: Sequence[int] = ()
+        self, name: str, entries: Sequence[Written], start: float = 0, lost: Sequence[int] = ()
     ) -> None:
         """Write the entries of an execution, one each 100 ms, except the lost ones (IDs)."""
         for number, (kind, details) in enumerate(entries, 1):
             if number in lost:
                 continue
             time = milliseconds(at(start + (number - 1) / 10))
-            message = {"id": str(number), "type": kind, "details": details}
+            shown = details if self.has_data else without_data(details)
+            message = {"id": str(number), "type": kind, "details": shown}
             message |= {"event_timestamp": str(time), "execution_arn": f"{MACHINE}:{name}"}
             line = {"timestamp": time, "message": json.dumps(message)}
             self.lines += [line] * (1 + number % 2)
@@ -78,9 +80,9 @@ class Logs:
         lines = self.answers if asked["logGroupName"] == "functions" else self.lines
         for line in sorted(lines, key=lambda line: line["timestamp"], reverse=newest_first):
             if asked["startTime"] <= line["timestamp"] <= end:
-                is_given = fits(asked["filterPattern"], line["message"])
-                self.given += is_given
-                yield {"events": [line] if is_given else []}
+                is_sent = fits(asked["filterPattern"], line["message"])
+                self.sent += is_sent
+                yield {"events": [line] if is_sent else []}
 
 
 def fits(pattern: str, line: str) -> bool:
@@ -94,35 +96,35 @@ def fits(pattern: str, line: str) -> bool:
         return True
     message = json.loads(line)
     details = message.get("details", {}).items()
-    values = message | {f"details.{name}": each for name, each in details}
-    said = re.sub(
+    values = message | {f"details.{name}": value for name, value in details}
+    compared = re.sub(
         r'\$\.([\w.]+) = "([^"]*)"',
         lambda term: str(fnmatchcase(str(values.get(term[1], "")), term[2])),
         pattern.strip("{} "),
     )
-    python = " or ".join(" and ".join(part.split("&&")) for part in said.split("||"))
+    python = " or ".join(" and ".join(part.split("&&")) for part in compared.split("||"))
     return bool(eval(python, {}))  # noqa: S307
 
 
-def call(end: str = "TaskSucceeded", **details: Any) -> list[Made]:
+def call(end: str = "TaskSucceeded", **details: Any) -> list[Written]:
     return [("TaskScheduled", SERVICE), ("TaskStarted", SERVICE), (end, SERVICE | details)]
 
 
-def state(kind: str, name: str, *calls: Made) -> list[Made]:
+def state(kind: str, name: str, *calls: Written) -> list[Written]:
     entered, exited = {"name": name, "input": "{}"}, {"name": name, "output": "{}"}
     return [(f"{kind}StateEntered", entered), *calls, (f"{kind}StateExited", exited)]
 
 
-def started(key: str = "x.png") -> Made:
+def started(key: str = "x.png") -> Written:
     return ("ExecutionStarted", {"input": json.dumps(created(key)), "roleArn": "r"})
 
 
-def succeeded(outcome: str = "Processed", key: str = "x.png") -> Made:
+def succeeded(outcome: str = "Processed", key: str = "x.png") -> Written:
     report = {"outcome": outcome, "object_key": f"input/{key}", "sequencer": "0A"}
     return ("ExecutionSucceeded", {"output": json.dumps(report)})
 
 
-def parked(record_id: str) -> list[Made]:
+def parked(record_id: str) -> list[Written]:
     data = json.dumps({"object_key": record_id})
     return [
         ("FailStateEntered", {"name": "Parked", "input": data}),
@@ -130,7 +132,7 @@ def parked(record_id: str) -> list[Made]:
     ]
 
 
-def whole(key: str = "x.png", outcome: str = "Processed") -> list[Made]:
+def whole(key: str = "x.png", outcome: str = "Processed") -> list[Written]:
     return [started(key), *state("Task", "Claim Key", *call()), succeeded(outcome, key)]
 
 
@@ -139,11 +141,20 @@ def logs() -> Logs:
     return Logs()
 
 
-def machine(logs: Logs, **more: Any) -> AwsStateMachine:
-    return AwsStateMachine(None, "arn", logs, "group", function_log_group="functions", **more)
+def machine(logs: Logs, level: str = "ALL") -> AwsStateMachine:
+    of_log: dict[str, Any] = {"level": level, "has_data": logs.has_data}
+    return AwsStateMachine(None, "arn", logs, "group", function_log_group="functions", **of_log)
 
 
-def read(logs: Logs, entries: Sequence[Made], lost: Sequence[int] = ()) -> Execution:
+def keys_of(executions: Sequence[Execution]) -> list[str | None]:
+    return [execution.key for execution in executions]
+
+
+def ends(executions: Sequence[Execution]) -> list[str]:
+    return [execution.ended_as for execution in executions]
+
+
+def read(logs: Logs, entries: Sequence[Written], lost: Sequence[int] = ()) -> Execution:
     name = f"name:{len(logs.lines)}"
     logs.write(name, entries, lost=lost)
     return machine(logs).describe(f"{MACHINE}:{name}")
@@ -152,7 +163,7 @@ def read(logs: Logs, entries: Sequence[Made], lost: Sequence[int] = ()) -> Execu
 def test_every_documented_type_of_entry_can_be_read_anywhere() -> None:
     model = botocore.session.get_session().get_service_model("stepfunctions")
     details = {"name": "Claim Key", "input": "{}", "output": "{}", "error": "E", "cause": "C"}
-    first, *others = [Entry(*made) for made in whole()]
+    first, *others = [Entry(*written) for written in whole()]
     for kind in model.shape_for("HistoryEventType").metadata["enum"]:
         for place in range(len(others) + 1):
             entries = [first, *others[:place], Entry(kind, details), *others[place:]]
@@ -163,52 +174,53 @@ def test_attempts_are_told_apart_and_the_last_one_decides(logs: Logs) -> None:
     failed = call("TaskFailed", **REFUSED)
     calls = [*failed, *call("TaskTimedOut"), *call("TaskStartFailed", error="A", cause="c")]
     [step] = read(logs, [started(), *state("Task", "Claim Key", *calls), succeeded()]).steps
-    assert [each.error for each in step.attempts] == [REFUSED["error"], "States.Timeout", "A"]
+    assert [attempt.error for attempt in step.attempts] == [REFUSED["error"], "States.Timeout", "A"]
     assert (step.error, step.cause, step.entered, step.exited) == ("A", "c", at(0.1), at(1.1))
 
 
 def test_an_execution_has_its_times_waits_and_states(logs: Logs) -> None:
     waits = [*state("Wait", "Wait For Lock"), *state("Wait", "Wait For Lock")]
-    found = read(logs, [started(), *waits, *parked("input/k")])
-    assert (found.started, found.stopped, found.seconds) == (at(0), at(0.6), 0.6)
-    assert found.waited == pytest.approx(0.2)
-    assert found.path == ["Wait For Lock", "Wait For Lock", "Parked"]
+    execution = read(logs, [started(), *waits, *parked("input/k")])
+    assert (execution.started, execution.stopped, execution.seconds) == (at(0), at(0.6), 0.6)
+    assert execution.waited == pytest.approx(0.2)
+    assert execution.path == ["Wait For Lock", "Wait For Lock", "Parked"]
     # A Fail has the error of the execution.
-    assert (found.outcome, found.steps[-1].error) == ("Parked", "Parked")
+    assert (execution.outcome, execution.steps[-1].error) == ("Parked", "Parked")
 
 
 @pytest.mark.parametrize("lost", range(1, 8))
 def test_a_lost_entry_is_counted_and_others_are_read(logs: Logs, lost: int) -> None:
-    found = read(logs, whole(), lost=[lost])
+    execution = read(logs, whole(), lost=[lost])
     is_last = lost == len(whole())
-    assert found.missing == (0 if is_last else 1)
-    assert found.status == ("RUNNING" if is_last else "SUCCEEDED")
-    assert found.key == "x.png"
+    assert execution.missing == (0 if is_last else 1)
+    assert execution.status == ("RUNNING" if is_last else "SUCCEEDED")
+    assert execution.key == "x.png"
 
 
 def test_truncated_data_is_unknown_and_reported_as_truncated(logs: Logs) -> None:
     cut = {"input": '{"detail": {"obj', "inputDetails": {"truncated": True}}
-    found = read(logs, [("ExecutionStarted", cut), *whole()[1:]])
-    assert (found.event, found.truncated) == (None, True)
-    assert (found.key, found.sequencer) == ("x.png", "0A")  # the end says so too
+    execution = read(logs, [("ExecutionStarted", cut), *whole()[1:]])
+    assert (execution.event, execution.truncated) == (None, True)
+    assert (execution.key, execution.sequencer) == ("x.png", "0A")  # the end says so too
 
 
 def test_a_list_reads_only_waits_and_has_the_newest_first(logs: Logs) -> None:
     logs.lines += [{"timestamp": 1, "message": text} for text in ("no JSON", "[]", '{"id": "1"}')]
     for number in range(3):
-        made = [*whole(f"{number}.png")[:-1], *state("Wait", "Wait For Lock"), succeeded()]
-        logs.write(f"n:{number}", made, 60 * number)
-    found = machine(logs).select()
-    assert [each.key for each in found] == ["2.png", "1.png", "0.png"]
-    assert [each.steps for each in found] == [()] * 3
-    assert [each.waited for each in found] == pytest.approx([0.1] * 3)
+        entries = [*whole(f"{number}.png")[:-1], *state("Wait", "Wait For Lock"), succeeded()]
+        logs.write(f"n:{number}", entries, 60 * number)
+    listed = machine(logs).select()
+    assert [(execution.key, execution.steps) for execution in listed] == [
+        (f"{number}.png", ()) for number in (2, 1, 0)
+    ]
+    assert [execution.waited for execution in listed] == pytest.approx([0.1] * 3)
 
 
 def test_a_filter_selects_by_key_prefix_outcome_and_time(logs: Logs) -> None:
     failed = [started("c.png"), *parked("input/c.png")]
-    entries = [whole("a.png"), whole("a2.png", "Duplicate"), failed, [started("d.png")]]
-    for number, made in enumerate(entries):
-        logs.write(f"n:{'abcd'[number]}", made, 10 * number)
+    executions = [whole("a.png"), whole("a2.png", "Duplicate"), failed, [started("d.png")]]
+    for number, entries in enumerate(executions):
+        logs.write(f"n:{'abcd'[number]}", entries, 10 * number)
     for wanted, names in (
         (Filter(key="a.png"), "a"),
         (Filter(prefix="a"), "ab"),
@@ -216,7 +228,7 @@ def test_a_filter_selects_by_key_prefix_outcome_and_time(logs: Logs) -> None:
         (Filter(since=at(10)), "bcd"),
         (Filter(limit=1), "d"),
     ):
-        assert {each.id for each in machine(logs).select(wanted)} == set(names)
+        assert {execution.id for execution in machine(logs).select(wanted)} == set(names)
 
 
 def test_any_key_is_found_though_queries_have_only_plain_characters(logs: Logs) -> None:
@@ -230,8 +242,8 @@ def test_any_key_is_found_though_queries_have_only_plain_characters(logs: Logs) 
         logs.write(f"n:{number}", whole(key))
     for number, (key, plain) in enumerate(keys.items()):
         logs.asked.clear()
-        [found], _ = machine(logs).of_key(Filter(key=key))
-        assert (found.id, found.key, found.path) == (str(number), key, ["Claim Key"])
+        [execution], _ = machine(logs).of_key(Filter(key=key))
+        assert (execution.id, execution.key, execution.path) == (str(number), key, ["Claim Key"])
         pattern = f'{{ ($.type = "ExecutionStarted") && ($.details.input = "{plain}") }}'
         assert logs.asked[0]["filterPattern"] == pattern
 
@@ -240,7 +252,7 @@ def test_only_what_is_new_is_read_and_given_again(logs: Logs) -> None:
     logs.write("n:1", whole())
     logs.write("n:2", [started("y.png")], 600)
     reader = machine(logs)
-    assert [each.ended_as for each in reader.changed(at(200))] == ["Running", "Processed"]
+    assert ends(reader.changed(at(200))) == ["Running", "Processed"]
     logs.write("n:2", [started("y.png"), succeeded()], 600, lost=[1])
     [ended] = reader.changed(at(600))
     assert (ended.key, ended.started, ended.ended_as) == ("y.png", at(600), "Processed")
@@ -249,47 +261,38 @@ def test_only_what_is_new_is_read_and_given_again(logs: Logs) -> None:
 
 def test_a_list_reads_no_entries_older_than_its_last_execution(logs: Logs) -> None:
     chance = random.Random(2)  # noqa: S311
-    for number in range(120):  # one starts each second, and some outlive many others
+    for number in range(60):  # one starts each second, and some outlive many others
         waits = state("Wait", "Wait For Lock") * chance.choice([0, 1, 20])
-        made = [started(f"{number}.png"), *waits, succeeded()]
-        logs.write(f"n:{number}", made[: chance.choice([-1, None, None])], number)
-    keys = [f"{119 - number}.png" for number in range(120)]
-    assert [each.key for each in machine(logs).select()] == keys
-    everything, ended = logs.given, Filter(outcomes=frozenset({"Processed"}))
+        entries = [started(f"{number}.png"), *waits, succeeded()]
+        logs.write(f"n:{number}", entries[: chance.choice([-1, None, None])], number)
+    keys = [f"{59 - number}.png" for number in range(60)]
+    assert keys_of(machine(logs).select()) == keys
+    everything, ended = logs.sent, Filter(outcomes=frozenset({"Processed"}))
     all_ended = machine(logs).select(ended)
-    for limit in (1, 7, 50):
-        logs.given = 0
-        assert [each.key for each in machine(logs).select(Filter(limit=limit))] == keys[:limit]
-        assert logs.given < everything * (limit + 20) / 120
+    for limit in (1, 7, 25):
+        logs.sent = 0
+        assert keys_of(machine(logs).select(Filter(limit=limit))) == keys[:limit]
+        assert logs.sent < everything * (limit + 20) / 60
         assert machine(logs).select(replace(ended, limit=limit)) == all_ended[:limit]
 
 
 def test_an_execution_without_first_entry_is_listed_by_its_end(logs: Logs) -> None:
     for number in range(0, 1200, 60):
         logs.write(f"n:{number}", whole(f"{number}"), number, lost=[1] if number == 600 else [])
-    found = machine(logs).select()
-    assert [each.key for each in found] == [f"{number}" for number in range(1140, -1, -60)]
-    assert found[9].started is None
+    listed = machine(logs).select()
+    assert keys_of(listed) == [f"{number}" for number in range(1140, -1, -60)]
+    assert listed[9].started is None
 
 
 def test_an_arn_a_name_or_an_ids_beginning_finds_executions(logs: Logs) -> None:
     logs.write("first-name:1a2b", whole("a"))
     logs.write("second:1a3c", whole("b"))
     reader = machine(logs)
-    for given in (f"{MACHINE}:first-name:1a2b", "firs", "1a2"):
-        assert reader.find(given).key == "a"
-    for wrong, said in (("1a", "1a2b, 1a3c"), ("4", "No execution"), ('"*', "No execution")):
-        with pytest.raises(Failure, match=said):
+    for name in (f"{MACHINE}:first-name:1a2b", "firs", "1a2"):
+        assert reader.find(name).key == "a"
+    for wrong, text in (("1a", "1a2b, 1a3c"), ("4", "No execution"), ('"*', "No execution")):
+        with pytest.raises(Failure, match=text):
             reader.find(wrong)
-
-
-def test_at_error_the_executions_that_failed_are_listed(logs: Logs) -> None:
-    refused = ("TaskFailed", SERVICE | REFUSED)
-    logs.write("n:1", [started(), refused, *parked("input/bad.png")], lost=[1])
-    logs.write("n:2", [refused])  # it waited, or ended as a duplicate
-    reader = machine(logs, level="ERROR")
-    [found] = reader.select(Filter(key="bad.png"))
-    assert (found.key, found.record_id, found.ended_as) == ("bad.png", "input/bad.png", "Parked")
 
 
 def test_below_all_the_functions_lines_tell_what_did_not_fail(logs: Logs) -> None:
@@ -297,52 +300,46 @@ def test_below_all_the_functions_lines_tell_what_did_not_fail(logs: Logs) -> Non
     logs.answer("n:2", at(20), "y.png", message="Superseded")
     logs.answer("n:4", at(40), message="InvalidImage", cause="no image")
     logs.write("n:4", parked("input/x.png"), 40)
-    logs.write("n:6", [("TaskFailed", SERVICE | REFUSED)], 60)  # of whichever key
+    refused = ("TaskFailed", SERVICE | REFUSED)
+    logs.write("n:5", [refused, *parked("input/bad.png")], 50)
+    logs.write("n:6", [refused], 60)  # it waited, or ended as a duplicate
     reader = machine(logs, level="ERROR")
-    known = [("4", "Parked"), ("2", "Superseded"), ("1", "Processed")]
-    assert [(each.id, each.ended_as) for each in reader.select()] == known
-    found, unread = reader.of_key(Filter(key="x.png"))
-    assert [(each.id, each.ended_as) for each in found] == [known[0], known[2]]
+    listed = reader.select()
+    assert [execution.id for execution in listed] == ["5", "4", "2", "1"]
+    assert ends(listed) == ["Parked", "Parked", "Superseded", "Processed"]
+    [bad], _ = reader.of_key(Filter(key="bad.png"))
+    assert (bad.key, bad.record_id, bad.ended_as) == ("bad.png", "input/bad.png", "Parked")
+    of_key, unread = reader.of_key(Filter(key="x.png"))
+    assert of_key == [listed[1], listed[3]]
     assert "level ERROR" in unread[0]
     processed = machine(logs, level="ERROR").find("1")
     assert (processed.version_id, processed.sequencer, processed.is_deletion) == ("v", "0A", None)
     assert (processed.started, processed.stopped, processed.seen) == (None, at(10), at(10))
 
 
-def write_without_data(
-    logs: Logs, name: str, entries: Sequence[Made], start: float = 0, lost: Sequence[int] = ()
-) -> None:
-    logs.write(name, [(kind, without_data(details)) for kind, details in entries], start, lost)
-
-
-def ended(state_name: str) -> list[Made]:
+def ended(state_name: str) -> list[Written]:
     """Build an execution whose last state has the name of its outcome."""
     before = [*state("Pass", "Prepare Event"), *state("Task", "Claim Key", *call())]
     return [started(), *before, *state("Pass", state_name), succeeded(state_name)]
 
 
 def test_without_data_function_and_last_state_tell_key_and_outcome(logs: Logs) -> None:
+    logs.has_data = False
     for number, outcome in enumerate(["Processed", "Duplicate", "Retrying"]):
-        write_without_data(logs, f"n:{number}", ended(outcome), 60 * number)
-    rejected = [started(), *state("Task", "Invert Image", *call()), *parked("input/x.png")]
-    write_without_data(logs, "n:3", rejected, 180)
-    write_without_data(logs, "n:4", [started(), *state("Wait", "Wait For Lock")], 240)
+        logs.write(f"n:{number}", ended(outcome), 60 * number)
+    rejection = [started(), *state("Task", "Invert Image", *call()), *parked("input/x.png")]
+    logs.write("n:3", rejection, 180)
+    logs.write("n:4", [started(), *state("Wait", "Wait For Lock")], 240)
     logs.answer("n:0", at(0.3), version_id="v")
     logs.answer("n:3", at(180.3), message="InvalidImage", cause="no image")
-    reader = machine(logs, has_data=False)
-    listed = [(each.id, each.key, each.ended_as) for each in reader.select()]
-    assert listed == [
-        ("4", None, "Running"),
-        ("3", "x.png", "Parked"),
-        ("2", None, "Retrying"),
-        ("1", None, "Duplicate"),
-        ("0", "x.png", "Processed"),
-    ]
-    found, [unread] = reader.of_key(Filter(key="x.png"))
+    reader = machine(logs)
+    listed = reader.select()
+    assert keys_of(listed) == [None, "x.png", None, None, "x.png"]
+    assert ends(listed) == ["Running", "Parked", "Retrying", "Duplicate", "Processed"]
+    [rejected, processed], [unread] = reader.of_key(Filter(key="x.png"))
     assert "without data" in unread
-    assert [each.id for each in found] == ["3", "0"]
-    assert json.loads(found[0].cause) == {"Error": "InvalidImage"}
-    processed = found[1]
+    assert (rejected.id, processed.id) == ("3", "0")
+    assert json.loads(rejected.cause) == {"Error": "InvalidImage"}
     assert processed.path == ["Prepare Event", "Claim Key", "Processed"]
     assert (processed.sequencer, processed.version_id, processed.event) == ("0A", "v", None)
     assert (processed.started, processed.seconds, processed.missing) == (at(0), 1.0, 0)
@@ -352,32 +349,38 @@ def test_without_data_function_and_last_state_tell_key_and_outcome(logs: Logs) -
 
 
 def test_without_data_outcomes_need_the_last_state_or_an_answer(logs: Logs) -> None:
+    logs.has_data = False
     last = len(ended("Processed")) - 1  # the exit of the last state
     for number in range(2):
-        write_without_data(logs, f"n:{number}", ended("Processed"), number * 60, lost=[last])
+        logs.write(f"n:{number}", ended("Processed"), number * 60, lost=[last])
     logs.answer("n:1", at(60.3), message="Superseded")
-    reader = machine(logs, has_data=False)
-    assert [each.ended_as for each in reader.select()] == ["Superseded", "Succeeded"]
-    assert [reader.find(f"{each}").missing for each in range(2)] == [1, 1]
+    reader = machine(logs)
+    assert ends(reader.select()) == ["Superseded", "Succeeded"]
+    assert [reader.find(name).missing for name in "01"] == [1, 1]
 
 
 def test_without_data_starts_and_ends_are_reported_as_they_come(logs: Logs) -> None:
-    write_without_data(logs, "n:1", [started()])
-    reader = machine(logs, has_data=False)
-    assert [(each.key, each.ended_as) for each in reader.changed(at(0))] == [(None, "Running")]
-    write_without_data(logs, "n:1", ended("Processed"))
+    logs.has_data = False
+    logs.write("n:1", [started()])
+    reader = machine(logs)
+    [running] = reader.changed(at(0))
+    assert (running.key, running.ended_as) == (None, "Running")
+    logs.write("n:1", ended("Processed"))
     logs.answer("n:1", at(0.3))
-    assert [(each.key, each.ended_as) for each in reader.changed(at(1))] == [("x.png", "Processed")]
+    [processed] = reader.changed(at(1))
+    assert (processed.key, processed.ended_as) == ("x.png", "Processed")
 
 
 def test_at_error_without_data_the_function_tells_whose_execution_failed(logs: Logs) -> None:
+    logs.has_data = False
     for name in ("n:1", "n:2"):
-        write_without_data(logs, name, parked("input/x.png"))
+        logs.write(name, parked("input/x.png"))
     logs.answer("n:1", at(0), message="InvalidImage", cause="no image")
-    reader = machine(logs, level="ERROR", has_data=False)
-    assert {each.id: each.key for each in reader.select()} == {"1": "x.png", "2": None}
-    [found], [unread] = reader.of_key(Filter(key="x.png"))
-    assert (found.id, found.ended_as) == ("1", "Parked")
+    reader = machine(logs, level="ERROR")
+    keys = {execution.id: execution.key for execution in reader.select()}
+    assert keys == {"1": "x.png", "2": None}
+    [execution], [unread] = reader.of_key(Filter(key="x.png"))
+    assert (execution.id, execution.ended_as) == ("1", "Parked")
     assert "level ERROR" in unread
     assert "without data" in unread
 
@@ -390,20 +393,21 @@ def test_a_long_search_finds_older_executions_by_the_functions_lines(
         logs.write(f"n:{number}", whole("x.png", outcome), number * 1000)
     logs.answer("n:1", at(1000.2))
     logs.answer("n:2", at(2000.2))
-    found, [unread] = machine(logs).of_key(Filter(key="x.png"))
-    assert [(each.id, each.path) for each in found] == [("2", ["Claim Key"]), ("1", ["Claim Key"])]
+    executions, [unread] = machine(logs).of_key(Filter(key="x.png"))
+    assert [execution.id for execution in executions] == ["2", "1"]
+    assert [execution.path for execution in executions] == [["Claim Key"]] * 2
     assert "not to its end" in unread
 
 
 @pytest.mark.parametrize(
-    ("level", "has_data", "said"),
+    ("level", "has_data", "text"),
     [
         *(("ALL", True, ""), ("ERROR", True, "level ERROR"), (None, True, "level OFF")),
         *(("ALL", False, "without data"), ("ERROR", False, "without data")),
         ("OFF", False, "level OFF"),
     ],
 )
-def test_a_log_says_what_it_lacks(logs: Logs, level: str | None, has_data: bool, said: str) -> None:
+def test_a_log_says_what_it_lacks(logs: Logs, level: str | None, has_data: bool, text: str) -> None:
     group = {"logGroupArn": "arn:aws:logs:r:1:log-group:g:*"}
     destinations = [{"cloudWatchLogsLogGroup": group}]
     logging = {"level": level, "includeExecutionData": has_data, "destinations": destinations}
@@ -413,8 +417,8 @@ def test_a_log_says_what_it_lacks(logs: Logs, level: str | None, has_data: bool,
     states.exceptions.StateMachineTypeNotSupported = KeyError
     states.list_executions.side_effect = KeyError
     logs.write("n:1", whole())
-    found = state_machine(states, logs, ["arn"])
-    assert said in " ".join(found.unknown)
+    reader = state_machine(states, logs, ["arn"])
+    assert text in " ".join(reader.unknown)
     is_read = level in {"ALL", "ERROR"}
-    assert (len(found.unknown), len(found.select())) == (1 if said else 0, 1 if is_read else 0)
-    assert "data" not in said or "ExecutionLogData" in found.unknown[0]
+    assert (len(reader.unknown), len(reader.select())) == (1 if text else 0, 1 if is_read else 0)
+    assert "data" not in text or "ExecutionLogData" in reader.unknown[0]
