@@ -2,8 +2,10 @@
 
 import re
 import weakref
+from functools import cache
 from io import BytesIO
 from typing import Any, NamedTuple
+from unittest.mock import Mock, patch
 
 import boto3
 from botocore.response import StreamingBody
@@ -105,13 +107,18 @@ def overtaken(call: Call) -> Call:
     return fails(call, 412, "PreconditionFailed")
 
 
+@cache
+def client() -> Any:
+    return boto3.client("s3", "us-east-1", aws_access_key_id="test", aws_secret_access_key="test")
+
+
 def answer(
     event: dict[str, Any], *calls: Call, fence: str = "newest", **options: Any
 ) -> dict[str, str]:
     """Run the fence, which must make these calls and no other; give its answer.
 
     The work writes ``made of <content>``. It must not be called twice for one content, and there is
-    memory for one result. The options are those of `Fence`.
+    memory for one result. No pause takes time. The options are those of `Fence`.
     """
     contents: list[bytes] = []
     results = weakref.WeakSet[InvertedImage]()
@@ -126,16 +133,21 @@ def answer(
         results.add(result)
         return result
 
-    s3 = boto3.client("s3", "us-east-1", aws_access_key_id="test", aws_secret_access_key="test")
+    s3 = client()
     options = {"handles_deletions": True} | options
     fenced = Fence(s3, "output", MAXIMUM_BYTES, work, rejection=Bad, **options)
-    with Stubber(s3) as stubber:
+    clock = patch("inorder_fence.fenced_output.time", Mock(**{"time.return_value": 0.9}))
+    with clock, Stubber(s3) as stubber:
         for call in calls:
             _expect(stubber, call)
         try:
             return fenced.answer({"event": event, "fence": fence}, DAYS)
         finally:
             stubber.assert_no_pending_responses()
+
+
+def outcome(event: dict[str, Any], *calls: Call, **options: Any) -> str:
+    return answer(event, *calls, **options)["outcome"]
 
 
 def _expect(stubber: Stubber, call: Call) -> None:

@@ -1,7 +1,6 @@
 """What the fence rejects, what it leaves to another attempt, and what an output gets."""
 
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from botocore.exceptions import ClientError
@@ -16,6 +15,7 @@ from tests.unit.s3_calls import (
     delete,
     fails,
     no_output,
+    outcome,
     output,
     read,
     source,
@@ -27,26 +27,17 @@ OWN = f"{OUTPUT}/0B"
 DAY = 86_400
 
 
-@pytest.fixture(autouse=True)
-def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inorder_fence.fenced_output.time", Mock(**{"time.return_value": 0.9}))
-
-
 def created(key: str = s3_calls.KEY, **more: Any) -> Any:
     return events.created(key, **{"sequencer": "0B", "etag": "b"} | more)
 
 
-def outcome(event: Any, *calls: s3_calls.Call, **options: Any) -> str:
-    return str(answer(event, *calls, **options)["outcome"])
-
-
 def rejection(event: Any, *calls: s3_calls.Call, **options: Any) -> str:
     """Give the error of a rejection, which has a cause and no output."""
-    given = answer(event, *calls, **options)
-    assert given.keys() == {"outcome", "error", "cause", "expires_at"}
-    assert given["outcome"] == "Rejected"
-    assert given["cause"]
-    return str(given["error"])
+    rejected = answer(event, *calls, **options)
+    assert rejected.keys() == {"outcome", "error", "cause", "expires_at"}
+    assert rejected["outcome"] == "Rejected"
+    assert rejected["cause"]
+    return rejected["error"]
 
 
 # The answer
@@ -131,8 +122,8 @@ def test_a_source_may_have_as_many_bytes_as_are_allowed() -> None:
 def test_the_length_of_an_outputs_key_is_counted_in_bytes() -> None:
     key = "é" * 511 + "x"
     assert rejection(created(key)) == "InvalidSource"
-    given = answer(events.deleted(key, sequencer="0C"))
-    assert (given["outcome"], given["output_key"]) == ("Processed", f"out-{key}")
+    of_deletion = answer(events.deleted(key, sequencer="0C"))
+    assert (of_deletion["outcome"], of_deletion["output_key"]) == ("Processed", f"out-{key}")
 
 
 @pytest.mark.parametrize(
@@ -146,8 +137,8 @@ def test_the_length_of_an_outputs_key_is_counted_in_bytes() -> None:
 def test_a_folder_of_the_console_has_no_output(
     fence: str, key: str, calls: list[s3_calls.Call]
 ) -> None:
-    given = answer(created("a/"), *calls, fence=fence)
-    assert (given["outcome"], given["output_key"]) == ("Superseded", key)
+    of_folder = answer(created("a/"), *calls, fence=fence)
+    assert (of_folder["outcome"], of_folder["output_key"]) == ("Superseded", key)
 
 
 @pytest.mark.parametrize(("key", "content"), [("a/x", ""), ("a/", "B")])
@@ -228,8 +219,8 @@ def test_without_a_fence_conflicts_are_faults_and_versions_are_ignored() -> None
 def test_an_output_gets_what_is_named_and_the_source_has() -> None:
     """Its own metadata win over the source's, and a version that it does not have is not kept."""
     metadata = {"made-by": "me", "sequencer": "0F", "source-version-id": "v9"}
-    given = read(CacheControl="no-cache", ContentLanguage="de", Metadata=metadata)
+    source_read = read(CacheControl="no-cache", ContentLanguage="de", Metadata=metadata)
     written = write(CacheControl="no-cache", Metadata={"made-by": "me"})
     names = ["CacheControl", "ContentDisposition", "Metadata"]
-    calls = no_output(), given, written, source()
+    calls = no_output(), source_read, written, source()
     assert outcome(created(), *calls, hands_on=names) == "Processed"

@@ -1,7 +1,6 @@
 """The steps of the fence: which calls of S3 it makes for an event, and in which order."""
 
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
@@ -16,6 +15,7 @@ from tests.unit.s3_calls import (
     fails,
     no_output,
     no_source,
+    outcome,
     output,
     overtaken,
     read,
@@ -27,21 +27,12 @@ OWN = f"{OUTPUT}/0B"  # of an event, under the fence `each`
 OF_VERSION = f"{OUTPUT}/v1"
 
 
-@pytest.fixture(autouse=True)
-def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inorder_fence.fenced_output.time", Mock(**{"time.return_value": 0.9}))
-
-
 def created(sequencer: str = "0B", etag: str = "b", version: str | None = None) -> Any:
     return events.created(s3_calls.KEY, sequencer=sequencer, etag=etag, version_id=version)
 
 
 def deleted(sequencer: str = "0C", version: str | None = None) -> Any:
     return events.deleted(s3_calls.KEY, sequencer=sequencer, version_id=version)
-
-
-def outcome(event: Any, *calls: s3_calls.Call, **options: Any) -> str:
-    return str(answer(event, *calls, **options)["outcome"])
 
 
 # Newest: a creation
@@ -146,8 +137,8 @@ def test_a_source_that_returns_after_deletion_supersedes_the_deletion() -> None:
 
 @pytest.mark.parametrize(("fence", "key"), [("newest", OUTPUT), ("each", f"{OUTPUT}/0C")])
 def test_where_deletions_are_not_handled_a_deletion_asks_for_nothing(fence: str, key: str) -> None:
-    given = answer(deleted(), fence=fence, handles_deletions=False)
-    assert (given["outcome"], given["output_key"]) == ("Superseded", key)
+    answered = answer(deleted(), fence=fence, handles_deletions=False)
+    assert (answered["outcome"], answered["output_key"]) == ("Superseded", key)
 
 
 # Newest, in a bucket with versions
@@ -229,8 +220,8 @@ def test_an_upload_of_the_null_version_replaces_its_output() -> None:
 
 def test_each_event_has_an_output_of_its_own() -> None:
     calls = no_output(OWN), read(version="null"), write(key=OWN), source(version="null")
-    given = answer(created(), *calls, fence="each")
-    assert (given["outcome"], given["output_key"]) == ("Processed", OWN)
+    answered = answer(created(), *calls, fence="each")
+    assert (answered["outcome"], answered["output_key"]) == ("Processed", OWN)
 
 
 def test_another_attempt_at_the_same_event_has_written_first() -> None:
@@ -242,8 +233,7 @@ def test_another_attempt_at_the_same_event_has_written_first() -> None:
 
 def test_without_deletions_no_source_of_an_own_output_is_checked() -> None:
     calls = no_output(OWN), read(version="null"), write(key=OWN)
-    given = outcome(created(), *calls, fence="each", handles_deletions=False)
-    assert given == "Processed"
+    assert outcome(created(), *calls, fence="each", handles_deletions=False) == "Processed"
 
 
 def test_a_delete_marker_has_no_output() -> None:
@@ -252,8 +242,8 @@ def test_a_delete_marker_has_no_output() -> None:
 
 
 def test_a_content_that_is_lost_rejects_its_event() -> None:
-    given = answer(created(), no_output(OWN), overtaken(read(version="null")), fence="each")
-    assert (given["outcome"], given["error"]) == ("Rejected", "SourceChanged")
+    answered = answer(created(), no_output(OWN), overtaken(read(version="null")), fence="each")
+    assert (answered["outcome"], answered["error"]) == ("Rejected", "SourceChanged")
 
 
 def test_a_version_deleted_before_the_check_loses_its_output() -> None:
@@ -279,7 +269,9 @@ def test_the_deletion_of_a_version_deletes_its_output() -> None:
 def test_a_deletion_without_versions_deletes_its_keys_older_outputs() -> None:
     listing = {"Bucket": "output", "Prefix": f"{OUTPUT}/", "Delimiter": "/"}
     pages = [["0A", "09", "0D", "by-hand"], ["out-y", "v1", "0B"]]
-    first, second = ({"Contents": [{"Key": f"{OUTPUT}/{name}"} for name in each]} for each in pages)
+    first, second = (
+        {"Contents": [{"Key": f"{OUTPUT}/{name}"} for name in names]} for names in pages
+    )
     token = {"ContinuationToken": "next"}
     more = {"IsTruncated": True, "NextContinuationToken": "next"}
     calls = [
@@ -295,8 +287,8 @@ def test_a_deletion_without_versions_deletes_its_keys_older_outputs() -> None:
         output("0B", "7", OWN),
         delete("7", OWN),
     ]
-    given = answer(deleted(), *calls, fence="each")
-    assert (given["outcome"], given["output_key"]) == ("Processed", f"{OUTPUT}/0C")
+    answered = answer(deleted(), *calls, fence="each")
+    assert (answered["outcome"], answered["output_key"]) == ("Processed", f"{OUTPUT}/0C")
 
 
 def test_five_deletions_that_meet_another_writer_are_a_fault() -> None:
@@ -311,5 +303,5 @@ def test_five_deletions_that_meet_another_writer_are_a_fault() -> None:
 def test_without_a_fence_the_output_names_the_content_read() -> None:
     written = write("C", source_etag="c", is_fenced=False)
     calls = read("C", None, ETag='"c"'), written
-    given = answer(created(), *calls, fence="none")
-    assert (given["outcome"], given["output_key"]) == ("Processed", OUTPUT)
+    answered = answer(created(), *calls, fence="none")
+    assert (answered["outcome"], answered["output_key"]) == ("Processed", OUTPUT)

@@ -32,8 +32,8 @@ class Asked(Exception):
 
 def deliver(s3: Any, fence: str, event: ObjectEvent) -> str:
     """Run the function, whose work must not be called, and give its outcome."""
-    made = Fence(s3, "output", 1000, Mock(side_effect=AssertionError), handles_deletions=True)
-    return FENCES[fence](made, event).outcome
+    fenced = Fence(s3, "output", 1000, Mock(side_effect=AssertionError), handles_deletions=True)
+    return FENCES[fence](fenced, event).outcome
 
 
 def test_content_that_breaks_off_is_a_fault_without_work() -> None:

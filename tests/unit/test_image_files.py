@@ -62,24 +62,34 @@ def test_png_from_the_field_is_inverted_and_has_no_metadata(name: str) -> None:
         assert chunk_name not in after
 
 
-@pytest.mark.parametrize(
-    "name", ["jpeg-422-as-2x2-1x2-1x2.jpg", "jpeg-fine-luminance-table-in-slot-1.jpg"]
-)
-def test_jpeg_from_the_field_is_written_with_the_stated_setting(name: str) -> None:
-    content = (IMAGES / name).read_bytes()
-    after, stated = opened(inverted(content)), opened(encoded(smooth(), "JPEG", quality=90))
+JPEGS = {
+    name: (IMAGES / name).read_bytes()
+    for name in ("jpeg-422-as-2x2-1x2-1x2.jpg", "jpeg-fine-luminance-table-in-slot-1.jpg")
+} | {
+    f"{mode} {subsampling}": encoded(
+        smooth(mode), "JPEG", quality=20, subsampling=subsampling, progressive=True
+    )
+    for mode in ("L", "RGB")
+    for subsampling in ("4:4:4", "4:2:0")
+}
+
+
+@pytest.mark.parametrize("name", JPEGS)
+def test_jpeg_is_written_with_the_stated_setting(name: str) -> None:
+    after = opened(inverted(JPEGS[name]))
+    stated = opened(encoded(smooth(after.mode), "JPEG", quality=90))
     assert isinstance(after, JpegImageFile)
     assert isinstance(stated, JpegImageFile)
     assert after.quantization == stated.quantization
-    assert after.layer == [(1, 1, 1, 0), (2, 1, 1, 1), (3, 1, 1, 1)]
-    assert distance([after], inverse(frames(content))) < 8
+    assert {component[1:3] for component in after.layer} == {(1, 1)}
+    assert distance([after], inverse(frames(JPEGS[name]))) < 8
 
 
 @pytest.mark.parametrize("name", [b"zTXt", b"iTXt"])
-@pytest.mark.parametrize("size", [2 * 10**6, 10**8])
+@pytest.mark.parametrize("size", [2**20 + 1, 2**24 + 1])  # beyond the limits of Pillow
 def test_long_text_in_a_png_is_dropped_without_refusal(name: bytes, size: int) -> None:
     start = b"mxGraphModel\0\0" if name == b"zTXt" else b"mxGraphModel\0\1\0\0\0"
-    content = png(8, 0, b"\1", (name, start + zlib.compress(b"x" * size)))
+    content = png(8, 0, b"\1", (name, start + zlib.compress(b"x" * size, 1)))
     assert inverted(content) == inverted(png(8, 0, b"\1"))
 
 
@@ -147,10 +157,8 @@ def check_stamps(content: bytes) -> None:
     for stamp in (STAMP, LONGEST):
         stamped = stamp_image(output, stamp)
         read_strictly(stamped)
-        assert (stamp[:255] in stamped, stamp_image(output, stamp + b"0") == stamped) == (
-            True,
-            False,
-        )
+        assert stamp[:255] in stamped
+        assert stamp_image(output, stamp + b"0") != stamped
         assert 4 <= len(stamped) - len(output) - len(stamp) <= 20
         for before, after in zip(frames(output), frames(stamped), strict=True):
             assert after.tobytes() == before.tobytes()

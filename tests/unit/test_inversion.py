@@ -9,13 +9,13 @@ from contextlib import suppress
 from io import BytesIO
 from types import NoneType
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageChops, ImageCms, ImageOps, ImageSequence, ImageStat
 from PIL.ExifTags import Base as Tag
-from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngInfo
 
 from invert_image.inversion import InvalidImage, invert
@@ -280,29 +280,15 @@ def test_icc_profile_is_kept_and_other_metadata_dropped(file_format: str, size: 
     for chunk_name in (b"tEXt", b"iTXt"):
         texts.add(chunk_name, b"SECRET\0\0\0\0\0SECRET")
     texts.add(b"gAMA", bytes(3) + b"1")
-    options: dict[str, Any] = {
-        "exif": turned(1),
-        "xmp": b"SECRET",
-        "comment": b"SECRET",
-        "dpi": (300, 150),
-    }
-    options |= {"icc_profile": profile, "pnginfo": texts}
+    options: dict[str, Any] = {"icc_profile": profile, "exif": turned(1), "dpi": (300, 150)}
+    options |= {"xmp": b"SECRET", "comment": b"SECRET", "pnginfo": texts}
     if is_animated:
         options |= {"save_all": True, "append_images": [smooth(turns=1)]}
     content = encoded(smooth(), name, **options)
     assert opened(content).info["icc_profile"] == profile
     after = inverted(content)
     assert opened(after).info["icc_profile"] == profile
-    for dropped in (
-        b"SECRET",
-        b"Exif",
-        b"EXIF",
-        b"eXIf",
-        b"Kamera",
-        b"gAMA",
-        b"pHYs",
-        b"Photoshop",
-    ):
+    for dropped in b"SECRET Exif EXIF eXIf Kamera gAMA pHYs Photoshop".split():
         assert dropped not in after
     assert "dpi" not in opened(after).info
 
@@ -312,17 +298,6 @@ def test_comments_and_xmp_of_a_gif_are_dropped() -> None:
     assert b"SECRET" in content
     with_xmp = content[:-1] + b"!\xff\x0bXMP DataXMP\6SECRET\0;"
     assert b"SECRET" not in inverted(with_xmp)
-
-
-@pytest.mark.parametrize("mode", ["L", "RGB"])
-@pytest.mark.parametrize("subsampling", ["4:4:4", "4:2:0"])
-def test_jpeg_is_written_with_one_setting(mode: str, subsampling: str) -> None:
-    before = encoded(smooth(mode), "JPEG", quality=20, subsampling=subsampling, progressive=True)
-    after, wanted = opened(inverted(before)), opened(encoded(smooth(mode), "JPEG", quality=90))
-    assert isinstance(after, JpegImageFile)
-    assert isinstance(wanted, JpegImageFile)
-    assert after.quantization == wanted.quantization
-    assert [component[1:3] for component in after.layer] == [(1, 1)] * len(after.getbands())
 
 
 def apng() -> bytes:
@@ -486,22 +461,19 @@ def test_bomb_is_refused_before_it_takes_memory(content: bytes) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
 
 
-def test_error_of_the_encoder_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_arguments: Any, **_options: Any) -> None:
-        raise OSError("of the encoder")
-
-    monkeypatch.setattr(Image.Image, "save", fail)
-    with pytest.raises(OSError, match="of the encoder"):
-        invert(SAMPLES["JPEG"], ENOUGH)
-
-
-@pytest.mark.parametrize("where", ["PIL.ImageFile.ImageFile.load", "PIL.ImageOps.exif_transpose"])
-def test_lack_of_memory_is_a_fault(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_arguments: Any, **_options: Any) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr(where, fail)
-    with pytest.raises(MemoryError):
+@pytest.mark.parametrize(
+    ("where", "error"),
+    [
+        ("PIL.Image.Image.save", OSError),  # of the encoder
+        ("PIL.ImageFile.ImageFile.load", MemoryError),
+        ("PIL.ImageOps.exif_transpose", MemoryError),
+    ],
+)
+def test_an_error_that_is_not_the_images_is_a_fault(
+    where: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(where, Mock(side_effect=error))
+    with pytest.raises(error):
         invert(SAMPLES["JPEG"], ENOUGH)
 
 
