@@ -277,10 +277,10 @@ def test_a_key_is_found_however_it_is_written(aws: InProcess, key: str, typed: s
 
 def test_why_tells_that_an_event_may_wait_in_a_pause(aws: InProcess) -> None:
     event = aws.upload("x.png", RED)
-    verdict = story(aws, Paused="true").verdict
+    verdict = story_of(aws, Paused="true").verdict
     assert (verdict.state, "The stack is paused: " in verdict.text) == ("pending", True)
     aws.run(event)
-    verdict = story(aws, Paused="true").verdict
+    verdict = story_of(aws, Paused="true").verdict
     assert (verdict.state, "paused" in verdict.text) == ("right", False)
 
 
