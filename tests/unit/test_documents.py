@@ -121,6 +121,25 @@ def test_messages_are_moved_to_a_queue_that_is_named(document: Path) -> None:
         assert "--destination-arn " in command
 
 
+def test_the_protocol_lists_clauses_and_rules_of_the_file() -> None:
+    text = (PROJECT / "docs" / "protocol.md").read_text(encoding="utf-8")
+    states = definition("latest-wins")["States"]
+    clauses = dict(re.findall(r"\b([CRL]\d) \w+(?: \||:\*\*) `([^`]+)`", text))
+    conditions = {
+        "Claim Key": "({C1} AND ({C2} OR {C3} OR ({C4}))) OR ({C5})",
+        "Record Newest Event": "{R1} OR {R2}",
+        "Release Lock": "{L1} AND {L2}",
+        "Release Unprocessed Key": "{L1} AND {L2}",
+        "Release Lock Only": "{L1}",
+    }
+    for state, combined in conditions.items():
+        condition = states[state]["Parameters"]["ConditionExpression"]
+        assert combined.format(**clauses) == condition, state
+    rules = re.findall(r"^\| K\d .* \| \*([\w ]+)\*[^|]* \|$", text, re.MULTILINE)
+    choice = states["Key State?"]
+    assert rules == [*(rule["Next"] for rule in choice["Choices"]), choice["Default"]]
+
+
 def section(heading: str) -> str:
     """Give a section of docs/operate.md."""
     text = (PROJECT / "docs" / "operate.md").read_text(encoding="utf-8")
