@@ -2,12 +2,16 @@
 
 import hashlib
 import re
+from itertools import pairwise
 
 import pytest
 
+from inorder.asl.definition import is_end, targets
 from inorder.console.page import FOLDER, modules
 from inorder.model import outcomes
 from inorder.model.execution import STATUSES
+from inorder.model.policies import definition
+from tests.console import statechart
 
 MODULES = modules()
 OWN = {file for name, file in MODULES.items() if name.startswith("inorder/")}
@@ -46,3 +50,11 @@ def test_an_own_module_writes_data_as_text(name: str) -> None:
     text = (FOLDER / name).read_text(encoding="utf-8")
     html = r"innerHTML|insertAdjacent|document\.write|\beval\b|new Function"
     assert not re.search(html, text)
+
+
+def test_the_statechart_has_all_states_and_a_possible_path() -> None:
+    states = definition(statechart.POLICY)["States"]
+    drawn = re.findall(r'data-state="([^"]+)"', statechart.FILE.read_text(encoding="utf-8"))
+    assert sorted(drawn) == sorted(states), "run python -m tests.console.statechart"
+    assert all(later in targets(states[state]) for state, later in pairwise(statechart.PATH))
+    assert is_end(states[statechart.PATH[-1]])

@@ -16,6 +16,7 @@ from inorder.console.answers import Answers
 from inorder.console.saved import read, write
 from inorder.demo.report import FinalOutput, Result, write_report
 from tests.conftest import picture
+from tests.console import statechart
 from tests.console.conftest import (
     OUT,
     PARKED,
@@ -488,3 +489,11 @@ def test_the_report_needs_no_script(browser: Browser, report: str) -> None:
     expect(page.get_by_role("table", name="What became of the events")).to_contain_text("1,234")
     expect(page.get_by_role("img", name=f"The old picture: {STORY}")).to_be_visible()
     page.context.close()
+
+
+# README's statechart
+
+
+def test_the_statechart_is_as_the_page_draws_it_now(browser: Browser) -> None:
+    drawn = statechart.FILE.read_text(encoding="utf-8")
+    assert statechart.drawn(browser) == drawn, "run python -m tests.console.statechart"

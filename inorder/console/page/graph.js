@@ -7,10 +7,12 @@ import { span } from "inorder/words";
 
 const HEIGHT = 46;
 const LINE = 15; // height of a second line of a name
-const SIGN = 36; // width of what is left of the text
+const SIGN = 34; // width of what is left of the text
+const BESIDE = { Choice: 20 }; // width of what is right of it; else 10
 const [SMALLEST, READABLE] = [11.5, 9]; // heights of text: in the style, and on the screen
-const LEAST = 80; // width of a text, such as "caught 1 of 3"
-const START = "\0start"; // no state has this name
+const LEAST = 70; // width of a text, such as "caught 1 of 3"
+const WIDE = 100; // width of a name that is split
+const [START, END] = ["\0start", "\0end"]; // no state has these names
 
 /** What became of each state: its visits, and one word for them. */
 export function statesOf(execution) {
@@ -76,6 +78,8 @@ function* edgesOf(name, state) {
     yield [name, each.Next, each.ErrorEquals.includes("States.ALL") ? "fault" : "catch"];
 }
 
+const isEnd = (state) => state?.End || state?.Type === "Fail" || state?.Type === "Succeed";
+
 const id = (from, to) => JSON.stringify([from, to]);
 
 /** The width of a text in the font of the page. */
@@ -90,7 +94,7 @@ function lines(name) {
   const spaces = [...name.matchAll(/ /g)]
     .map((each) => each.index)
     .sort((a, b) => Math.abs(a - name.length / 2) - Math.abs(b - name.length / 2));
-  return widthOf(name, 600, 12.5) > LEAST && spaces.length
+  return widthOf(name, 600, 12.5) > WIDE && spaces.length
     ? [name.slice(0, spaces[0]), name.slice(spaces[0] + 1)]
     : [name];
 }
@@ -117,7 +121,7 @@ function layout(definition, wanted) {
   const graph = new dagre.Graph().setGraph({
     rankdir: "TB",
     nodesep: 10,
-    ranksep: 26,
+    ranksep: 18,
     edgesep: 8,
     marginx: 8,
     marginy: 8,
@@ -131,14 +135,17 @@ function layout(definition, wanted) {
       LEAST,
     );
     graph.setNode(name, {
-      width: SIGN + widest + 12,
+      width: SIGN + widest + (BESIDE[definition.States[name]?.Type] ?? 10),
       height: HEIGHT + (texts.length - 1) * LINE,
       texts,
     });
   }
-  graph.setNode(START, { width: 14, height: 14 });
+  const ends = wanted.filter((name) => isEnd(definition.States[name]));
+  for (const name of ends.length ? [START, END] : [START])
+    graph.setNode(name, { width: 14, height: 14 });
   if (graph.hasNode(definition.StartAt)) graph.setEdge(START, definition.StartAt, { weight: 4 });
   for (const [from, to, how] of shown) graph.setEdge(from, to, { weight: how === "next" ? 3 : 1 });
+  for (const name of ends) graph.setEdge(name, END, { weight: 10 }); // so they are in a row
   dagre.layout(graph);
   return { graph, kinds };
 }
@@ -159,6 +166,7 @@ export function Graph({ definition, execution, selected, all, parameters, room }
   const passed = new Set(
     execution.steps.slice(1).map((step, index) => id(execution.steps[index].state, step.state)),
   );
+  const last = execution.steps.at(-1)?.state;
   const names = Object.keys(definition.States).filter((name) => all || states.has(name));
   const { graph, kinds } = useMemo(() => layout(definition, names), [definition, names.join("|")]);
   // dagre leaves edges that go back out of its width.
@@ -180,11 +188,11 @@ export function Graph({ definition, execution, selected, all, parameters, room }
   }, [scale]);
   const nodes = graph
     .nodes()
-    .filter((name) => name !== START)
+    .filter((name) => name !== START && name !== END)
     .map((name) => ({ name, ...graph.node(name) }));
   const edge = (v, w, points) => {
-    const isPassed = v === START || passed.has(id(v, w));
-    return { v, w, isPassed, how: kinds.get(id(v, w)), points };
+    const isPassed = v === START || passed.has(id(v, w)) || (w === END && v === last);
+    return { v, w, isPassed, how: kinds.get(id(v, w)) ?? "next", points };
   };
   const drawn = graph.edges().map(({ v, w }) => edge(v, w, graph.edge(v, w).points));
   for (const [key, how] of kinds) {
@@ -205,11 +213,11 @@ export function Graph({ definition, execution, selected, all, parameters, room }
         class=${tone} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7"
           orient="auto" markerUnits="userSpaceOnUse">
         <path d="M0,0.6 L7.4,4 L0,7.4z" /></marker>`)}</defs>
-      <circle class="start" cx=${graph.node(START).x} cy=${graph.node(START).y} r="6" />
+      ${[START, END].map((name) => graph.hasNode(name) && html`<circle class=${name.slice(1)}
+        cx=${graph.node(name).x} cy=${graph.node(name).y} r="6" />`)}
       ${drawn.map(({ v, w, isPassed, how, points }) => {
-        const tone = isPassed ? (how === "next" || v === START ? "good" : "warn") : "none";
-        return html`<path key=${id(v, w)} class=${`edge ${tone} ${how === "next" || v === START ? ""
-          : "catch"}`}
+        const tone = isPassed ? (how === "next" ? "good" : "warn") : "none";
+        return html`<path key=${id(v, w)} class=${`edge ${tone} ${how === "next" ? "" : "catch"}`}
           d=${line(points)} marker-end=${`url(#end-${tone})`} />`;
       })}
       ${nodes.map(
@@ -248,7 +256,6 @@ function Node({ node, state, became, isSelected, link }) {
     }[is] || text;
   const label = `${node.name}, ${what.text}, ${text}${times}${retries}${took}`;
   const [half, side] = [height / 2, width - 24];
-  const isEnd = state?.End || state?.Type === "Fail" || state?.Type === "Succeed";
   return html`<a class=${`node ${tone} is-${is} ${isSelected ? "selected" : ""}`} href=${link}
       data-state=${node.name} aria-label=${label} aria-current=${isSelected ? "true" : undefined}>
     <title>${label}</title>
@@ -257,7 +264,7 @@ function Node({ node, state, became, isSelected, link }) {
         ? html`<path class="shape"
         d=${`M${left + 12},${top}h${side}l12,${half}l-12,${half}h${-side}l-12,${-half}z`} />`
         : html`<rect class="shape" x=${left} y=${top} width=${width} height=${height}
-          rx=${isEnd ? half : 9} />`}
+          rx=${isEnd(state) ? half : 9} />`}
     <g class="sign"><circle cx=${left + 20} cy=${node.y} r="10" />
       <svg x=${left + 12} y=${node.y - 8} width="16" height="16" viewBox="0 0 16 16">
         <path d=${iconPath(is === "not" ? what.icon : icon)} /></svg></g>
