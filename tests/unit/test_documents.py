@@ -135,9 +135,12 @@ def test_the_protocol_lists_clauses_and_rules_of_the_file() -> None:
     for state, combined in conditions.items():
         condition = states[state]["Parameters"]["ConditionExpression"]
         assert combined.format(**clauses) == condition, state
-    rules = re.findall(r"^\| K\d .* \| \*([\w ]+)\*[^|]* \|$", text, re.MULTILINE)
+        names = re.findall(r"[CRL]\d", combined)
+        assert re.findall(r"[CRL]\d", states[state]["Comment"]) == names, state
+    rules = re.findall(r"^\| (K\d) .* \| \*([\w ]+)\*[^|]* \|$", text, re.MULTILINE)
     choice = states["Key State?"]
-    assert rules == [*(rule["Next"] for rule in choice["Choices"]), choice["Default"]]
+    following = [*(rule["Next"] for rule in choice["Choices"]), choice["Default"]]
+    assert rules == [*zip(re.findall(r"K\d", choice["Comment"]), following, strict=True)]
 
 
 def section(heading: str) -> str:
