@@ -19,7 +19,6 @@ from inorder.audit.right_pairs import RightPairs
 from inorder.aws import parked, waiting
 from inorder.aws.stack import CONNECTIONS, Connection
 from inorder.errors import Failure
-from inorder.model import policies
 from inorder_fence import named_version
 from inorder_fence.object_event import is_sequencer
 
@@ -297,21 +296,20 @@ class Audit:
 
 def _scope(aws: Connection) -> Scope:
     """Tell what a stack keeps; a Failure if that cannot be compared with anything."""
-    parameters = aws.stack.parameters
-    policy = policies.known(parameters.get("Policy", ""))
+    stack, policy = aws.stack, aws.stack.policy
     if policy is None:
-        name = parameters.get("Policy", "of no name")
+        name = stack.policy_name or "of no name"
         raise Failure(
-            f"Stack {aws.stack.name} has the policy {name}, which this version does not know."
+            f"Stack {stack.name} has the policy {name}, which this version does not know."
         )
     return Scope(
-        bucket=aws.stack.input_bucket,
-        output_bucket=aws.stack.output_bucket,
-        table=aws.stack.key_table if policy.cost.uncontended.writes else "",
+        bucket=stack.input_bucket,
+        output_bucket=stack.output_bucket,
+        table=stack.key_table if policy.cost.uncontended.writes else "",
         keeps=policy.keeps,
-        handles_deletions=policy.deletions and parameters.get("HandleDeletions") != "false",
-        key_prefix=parameters.get("KeyPrefix", ""),
-        key_suffix=parameters.get("KeySuffix", ""),
+        handles_deletions=policy.deletions and stack.handles_deletions,
+        key_prefix=stack.parameters.get("KeyPrefix", ""),
+        key_suffix=stack.parameters.get("KeySuffix", ""),
         without_output=policy.without_output,
     )
 

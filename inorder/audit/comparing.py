@@ -151,11 +151,11 @@ class Reading:
         Both records expire when SQS has deleted the parked event. A record of another event than
         the object's says nothing: the object's own event never came.
         """
-        told = {"FAILED": self.record, "PARKED": self.retries}
+        records = {"FAILED": self.record, "PARKED": self.retries}
         return self._is_of_source() and any(
             record.get("status") == status
             and timedelta() < _time(record.get("expires_at")) - now < _PARKED
-            for status, record in told.items()
+            for status, record in records.items()
         )
 
     def has_no_output(self, outcomes: frozenset[str]) -> bool:

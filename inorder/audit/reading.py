@@ -282,11 +282,10 @@ class Reader:
                 pause = min(2 * pause, LONGEST_PAUSE)
 
     def _listed(
-        self, operation: str, what: str, bucket: str, prefix: str
+        self, operation: str, field: str, bucket: str, prefix: str
     ) -> Iterator[list[dict[str, Any]]]:
         pages = self._lists.get_paginator(operation).paginate(Bucket=bucket, Prefix=prefix)
-        for page in pages:
-            yield page.get(what, [])
+        return (page.get(field, []) for page in pages)
 
 
 def _listed(described: dict[str, Any], subject: Subject) -> Listed:

@@ -47,8 +47,8 @@ class RightPairs:
     """
 
     def __init__(self, file: Path | None, scope: Scope) -> None:
-        told = (FORM, scope.bucket, scope.output_bucket, scope.keeps, scope.handles_deletions)
-        self._scope, self._file = repr(told), file
+        facts = (FORM, scope.bucket, scope.output_bucket, scope.keeps, scope.handles_deletions)
+        self._scope, self._file = repr(facts), file
         self._database = _opened(None)
         with self._forgiving(), suppress(OSError):
             if file:

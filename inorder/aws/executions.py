@@ -12,7 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from inorder.errors import Failure
-from inorder.model.execution import ANY, BEGINNING, LIFE, Entry, Execution, Filter, execution_of
+from inorder.model.execution import ANY, LIFE, Entry, Execution, Filter, execution_of
 from inorder.model.outcomes import RETRYING
 from inorder.wording import counted
 from inorder_fence.records import s3_object
@@ -22,7 +22,7 @@ NAMED = 5  # in a message
 
 
 def _entry_of(event: Mapping[str, Any]) -> Entry:
-    """Give what happened as an event of a local engine's history tells it."""
+    """Read an event of a local engine's history."""
     details: Any = next((v for k, v in event.items() if k.endswith("Details")), {})
     return Entry(event["type"], details, event["timestamp"].astimezone(UTC), event["id"])
 
@@ -65,11 +65,12 @@ class StateMachine(ABC):
 
         One whose event is not known is left out, because it may be of any key.
         """
-        return [each for each in self.select(Filter(prefix=prefix)) if each.event is not None]
+        executions = self.select(Filter(prefix=prefix))
+        return [execution for execution in executions if execution.event is not None]
 
     def of_key(self, wanted: Filter) -> tuple[list[Execution], tuple[str, ...]]:
         """List the executions of a key with their steps, and say what could not be read."""
-        return [self.describe(each.arn) for each in self.select(wanted)], self.unknown
+        return [self.describe(execution.arn) for execution in self.select(wanted)], self.unknown
 
     def changed(self, since: datetime) -> list[Execution]:
         """List executions as `select` does; those that did not change since then may be missing."""
@@ -108,38 +109,31 @@ class StateMachine(ABC):
         One for each that ended to be retried, and those that other executions have started, come on
         top. A TimeoutError says after `seconds` what is missing.
         """
-        found: list[Execution] = []
-
-        def expected() -> int:
-            return count + sum(each.outcome == RETRYING for each in found)
-
-        def all_ended() -> bool:
-            found[:] = self.all()
-            ended = all(each.status != "RUNNING" for each in found)
-            return ended and len(delivered()) >= expected()
-
-        def delivered() -> list[Execution]:
-            return [each for each in found if not each.is_started_by_holder]
-
-        try:
-            wait_until(all_ended, seconds, "", max(0.1, self.poll_seconds))
-        except TimeoutError:
-            running = sorted(each.subject for each in found if each.status == "RUNNING")
-            raise TimeoutError(
-                f"Waited {seconds:.0f} s: of {counted(expected(), 'execution')}"
-                f" {len(delivered())} started, and {len(running)} did not end{some_of(running)}."
-            ) from None
-        return found
+        deadline = time.monotonic() + seconds
+        while True:
+            executions = self.all()
+            running = sorted(run.subject for run in executions if run.status == "RUNNING")
+            expected = count + sum(run.outcome == RETRYING for run in executions)
+            delivered = sum(not run.is_started_by_holder for run in executions)
+            if not running and delivered >= expected:
+                return executions
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"Waited {seconds:.0f} s: of {counted(expected, 'execution')} {delivered}"
+                    f" started, and {len(running)} did not end{some_of(running)}."
+                )
+            time.sleep(max(0.1, self.poll_seconds))
 
     def arrived(self, prefix: str = "") -> dict[str, list[Any]]:
         """Give the distinct events of each S3 key that begins with a prefix, oldest first."""
-        found: dict[str, dict[str, Any]] = {}
+        events: dict[str, dict[str, Any]] = {}
         for execution in self.all(prefix):
-            described = s3_object(execution.event)
-            if described:
-                events = found.setdefault(str(described.get("key")), {})
-                events[str(described["sequencer"])] = execution.event
-        return {key: [events[each] for each in sorted(events)] for key, events in found.items()}
+            if described := s3_object(execution.event):
+                of_key = events.setdefault(str(described.get("key")), {})
+                of_key[str(described["sequencer"])] = execution.event
+        return {
+            key: [event for _, event in sorted(of_key.items())] for key, of_key in events.items()
+        }
 
 
 class LocalStateMachine(StateMachine):
@@ -190,20 +184,11 @@ class LocalStateMachine(StateMachine):
         ended is read, once.
         """
         with self._selecting:
-            found = self._selected(wanted)
-        return sorted(found, key=lambda each: each.started or BEGINNING, reverse=True)
-
-    def _selected(self, wanted: Filter) -> list[Execution]:
-        found: list[Execution] = []
-        for arn, status, started in self._listed(wanted.since):
-            if wanted.limit is not None and len(found) >= wanted.limit:
-                break
-            if wanted.covers(started):
-                is_running = status == "RUNNING"
-                execution = self._started(arn) if is_running else self._summary(arn)
-                if wanted.accepts(execution):
-                    found.append(execution)
-        return found
+            return wanted.select(
+                self._started(arn, started) if status == "RUNNING" else self._summary(arn)
+                for arn, status, started in self._listed(wanted.since)
+                if wanted.covers(started)
+            )
 
     def find(self, beginning: str, since: datetime | None = None) -> Execution:
         """Read the one execution whose ARN or name begins like this."""
@@ -217,8 +202,8 @@ class LocalStateMachine(StateMachine):
         Executions that had ended before `since` may be left out.
         """
         lists = (self._pages(arn, since) for arn in (self.arn, *self._others))
-        for each in heapq.merge(*lists, key=_changed_at, reverse=True):
-            yield each["executionArn"], each["status"], each["startDate"].astimezone(UTC)
+        for listed in heapq.merge(*lists, key=_changed_at, reverse=True):
+            yield listed["executionArn"], listed["status"], listed["startDate"].astimezone(UTC)
 
     def _pages(self, state_machine: str, since: datetime | None) -> Iterator[dict[str, Any]]:
         listing = self.client.get_paginator("list_executions")
@@ -237,20 +222,11 @@ class LocalStateMachine(StateMachine):
             self._summaries[arn] = execution.summary
         return self._summaries[arn]
 
-    def _started(self, arn: str) -> Execution:
+    def _started(self, arn: str, started: datetime) -> Execution:
         if arn not in self._running:
-            self._running[arn] = self._described(arn)
+            event = json.loads(self.client.describe_execution(executionArn=arn)["input"])
+            self._running[arn] = Execution(arn, "RUNNING", event, started=started)
         return self._running[arn]
-
-    def _described(self, arn: str) -> Execution:
-        described = self.client.describe_execution(executionArn=arn)
-        return Execution(
-            *(arn, described["status"], json.loads(described["input"])),
-            *(json.loads(described.get("output") or "null"), described.get("error")),
-            described.get("cause") or "",
-            started=described["startDate"].astimezone(UTC),
-            stopped=at.astimezone(UTC) if (at := described.get("stopDate")) else None,
-        )
 
 
 def _changed_at(listed: Mapping[str, Any]) -> datetime:
@@ -268,18 +244,18 @@ def start(client: Any, state_machine: str, event: str, name: str | None = None) 
 
 def only_one(arns: Iterable[str], beginning: str) -> str:
     """Give the one ARN that begins like this, or whose name or last part does; else a Failure."""
-    found = set()
+    matches = set()
     for arn in arns:
         if arn == beginning:
             return arn
         # ...:execution:machine:name, on AWS ...:express:machine:name:id
         if any(part.startswith(beginning) for part in (arn, *arn.split(":")[7:])):
-            found.add(arn)
-    if len(found) != 1:
-        number = "No" if not found else "More than one"
-        names = some_of(sorted(arn.rpartition(":")[2] for arn in found))
+            matches.add(arn)
+    if len(matches) != 1:
+        number = "More than one" if matches else "No"
+        names = some_of(sorted(arn.rpartition(":")[2] for arn in matches))
         raise Failure(f"{number} execution has the ID {beginning}{names}.")
-    return found.pop()
+    return matches.pop()
 
 
 def some_of(names: Sequence[str]) -> str:
@@ -289,11 +265,11 @@ def some_of(names: Sequence[str]) -> str:
 
 
 def wait_until(
-    condition: Callable[[], bool], seconds: float, what: str, poll_seconds: float = 0.1
+    condition: Callable[[], bool], seconds: float, purpose: str, poll_seconds: float = 0.1
 ) -> None:
-    """Wait for a condition; a TimeoutError says after `seconds` `what` was waited for."""
+    """Wait for a condition; a TimeoutError says after `seconds` for which purpose."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"Waited {seconds:.0f} s for {what}.")
+            raise TimeoutError(f"Waited {seconds:.0f} s for {purpose}.")
         time.sleep(poll_seconds)

@@ -11,7 +11,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from inorder.aws import retrying, waiting
-from inorder.aws.stack import Connection, Described, Stack
+from inorder.aws.stack import Connection, Described, Stack, pairs
 from inorder.model import policies
 from inorder.wording import counted, span
 
@@ -119,7 +119,7 @@ def _bucket(deployment: Deployment) -> Checks:
         f" then {AFTERWARDS}.",
         f"The bucket {bucket} sends events to EventBridge.",
     )
-    policy = policies.known(deployment.stack.parameters.get("Policy", ""))
+    policy = deployment.stack.policy
     if policy and policy.fence == "each":
         yield _either(
             not _keeps_versions(deployment),
@@ -128,9 +128,10 @@ def _bucket(deployment: Deployment) -> Checks:
             f"The bucket {bucket} keeps versions.",
         )
     own = set(deployment.resources.values())
-    for each in configured.get("LambdaFunctionConfigurations", []):
-        name = each["LambdaFunctionArn"].split(":")[6]
-        if name in own or each["LambdaFunctionArn"] in deployment.stack.function_name:
+    for notification in configured.get("LambdaFunctionConfigurations", []):
+        arn = notification["LambdaFunctionArn"]
+        name = arn.split(":")[6]
+        if name in own or arn in deployment.stack.function_name:
             text = f"The bucket also invokes the function {name} itself, without a lock."
             yield Check(WRONG, text, "Remove this notification from the bucket.")
 
@@ -145,10 +146,10 @@ def _output_bucket(deployment: Deployment) -> Checks:
     deployment.aws.client("s3").head_bucket(Bucket=bucket)
     users = ["the input bucket"] if source == bucket else []
     pages = deployment.aws.client("cloudformation").get_paginator("describe_stacks").paginate()
-    for each in (each for page in pages for each in page["Stacks"]):
-        named = {item["OutputKey"]: item["OutputValue"] for item in each.get("Outputs", [])}
-        if named.get("OutputBucketName") == bucket and named.get("InputBucketName") != source:
-            users.append(f"that of the stack {each['StackName']}")
+    for stack in (stack for page in pages for stack in page["Stacks"]):
+        outputs = pairs(stack, "Output")
+        if outputs.get("OutputBucketName") == bucket and outputs.get("InputBucketName") != source:
+            users.append(f"that of the stack {stack['StackName']}")
     for other in users:
         text = f"The output bucket {bucket} is also {other}: events are parked because of it."
         yield Check(WRONG, text, "Name another: OutputBucketName=BUCKET, or empty for a new one.")
@@ -174,7 +175,7 @@ def _keys(deployment: Deployment) -> Checks:
     stack, s3 = deployment.stack, deployment.aws.client("s3")
     listed = s3.list_objects_v2(Bucket=stack.input_bucket, MaxKeys=LISTED_KEYS)
     objects = listed.get("Contents", [])  # a folder that S3's console has made is no input
-    keys = [each["Key"] for each in objects if each["Size"] or not each["Key"].endswith("/")]
+    keys = [item["Key"] for item in objects if item["Size"] or not item["Key"].endswith("/")]
     if left_out := [key for key in keys if stack.left_out(key)]:
         number = f"{len(left_out)} of the first {counted(len(keys), 'object')}"
         text = f"KeyPrefix and KeySuffix leave out {number}: {', '.join(left_out[:3])}."
@@ -196,23 +197,24 @@ def _function(deployment: Deployment) -> Checks:
 def _limits(definition: Any) -> list[int]:
     """List the seconds that the states which invoke the function give it."""
     return [
-        each["TimeoutSeconds"] - BEFORE_AND_AFTER_SECONDS
-        for each in definition["States"].values()
-        if each.get("Resource", "").endswith(":lambda:invoke")
-        and "event.$" in json.dumps(each["Parameters"])
+        state["TimeoutSeconds"] - BEFORE_AND_AFTER_SECONDS
+        for state in definition["States"].values()
+        if state.get("Resource", "").endswith(":lambda:invoke")
+        and "event.$" in json.dumps(state["Parameters"])
     ]
 
 
 def work_permissions(stack: Stack) -> dict[str, list[str]]:
     """List by resource what the template's WorkFunctionPolicy grants with a stack's parameters."""
-    source, output = (f"arn:aws:s3:::{each}" for each in (stack.input_bucket, stack.output_bucket))
-    removes = stack.parameters.get("HandleDeletions") != "false"
+    source, output = f"arn:aws:s3:::{stack.input_bucket}", f"arn:aws:s3:::{stack.output_bucket}"
     granted = {
         f"{source}/*": ["s3:GetObject", "s3:GetObjectVersion"],
         source: ["s3:ListBucket", "s3:ListBucketVersions"],
         output: ["s3:ListBucket"],
-        f"{output}/*": ["s3:GetObject", "s3:PutObject", *["s3:DeleteObject"] * removes],
+        f"{output}/*": ["s3:GetObject", "s3:PutObject"],
     }
+    if stack.handles_deletions:
+        granted[f"{output}/*"].append("s3:DeleteObject")
     if key := stack.parameters.get("KmsKeyArn"):
         granted[key] = ["kms:Decrypt", "kms:GenerateDataKey"]
     return granted
@@ -222,19 +224,21 @@ def _permissions(deployment: Deployment) -> Checks:
     iam = deployment.aws.client("iam")
     denied = []
     for resource, actions in work_permissions(deployment.stack).items():
-        asked: dict[str, Any] = {
-            "ActionNames": actions,
-            "ResourceArns": [resource.replace("*", "key")],
-        }
+        context = []
         if resource.startswith("arn:aws:kms:"):  # the policy lets it be used through S3
             service = f"s3.{resource.split(':')[3]}.amazonaws.com"
-            context = {"ContextKeyName": "kms:ViaService", "ContextKeyValues": [service]}
-            asked["ContextEntries"] = [context | {"ContextKeyType": "string"}]
-        answer = iam.simulate_principal_policy(PolicySourceArn=deployment.function["Role"], **asked)
+            via = {"ContextKeyName": "kms:ViaService", "ContextKeyValues": [service]}
+            context = [via | {"ContextKeyType": "string"}]
+        answer = iam.simulate_principal_policy(
+            PolicySourceArn=deployment.function["Role"],
+            ActionNames=actions,
+            ResourceArns=[resource.replace("*", "key")],
+            ContextEntries=context,
+        )
         denied += [
-            f"{each['EvalActionName']} on {resource}"
-            for each in answer["EvaluationResults"]
-            if each["EvalDecision"] != "allowed"
+            f"{result['EvalActionName']} on {resource}"
+            for result in answer["EvaluationResults"]
+            if result["EvalDecision"] != "allowed"
         ]
     yield _either(
         bool(denied),
@@ -282,9 +286,9 @@ def _queues(deployment: Deployment) -> Checks:
         FunctionName=deployment.resources["RetryEventsFunction"]
     )["EventSourceMappings"]
     read = {
-        each["EventSourceArn"].rpartition(":")[2]
-        for each in mappings
-        if each["State"] in {"Enabled", "Enabling", "Creating"}
+        mapping["EventSourceArn"].rpartition(":")[2]
+        for mapping in mappings
+        if mapping["State"] in {"Enabled", "Enabling", "Creating"}
     }
     for name, unread in READ.items():
         if not deployment.stack.is_paused and deployment.queue(name) not in read:
@@ -304,15 +308,16 @@ def _pause(deployment: Deployment) -> Checks:
 
 def _retries(deployment: Deployment) -> Checks:
     now, events = datetime.now(UTC), retrying.retrying_events(deployment.aws)
-    retried = sorted((each for each in events if now - each.since > LONG), key=lambda x: x.since)
-    for oldest in retried[:1]:
+    retried = [event for event in events if now - event.since > LONG]
+    if retried:
+        oldest = min(retried, key=lambda event: event.since)
         yield Check(
             WRONG,
             f"Retried for more than an hour: {counted(len(retried), 'event')}, one of them for"
             f" {span((now - oldest.since).total_seconds())}, because of {oldest.reasons}",
             "inorder retrying lists them. Remove the cause: the retries then succeed.",
         )
-    if not retried:
+    else:
         yield Check(RIGHT, "No event has been retried for more than an hour.")
 
 

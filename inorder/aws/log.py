@@ -16,14 +16,13 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 from inorder.aws.executions import LocalStateMachine, StateMachine, only_one
 from inorder.model.execution import (
     ANSWERED,
     ANY,
-    BEGINNING,
     ENDS,
     LAST_EXITED,
     LIFE,
@@ -99,16 +98,17 @@ class AwsStateMachine(StateMachine):
     def entries(self, arn: str) -> list[Entry]:
         """Read what has happened in an execution from the log, until its end is there."""
         since, until = self._spans.get(arn, (self._from(None), None))
-        found: dict[int, Entry] = {}
+        entries: dict[int, Entry] = {}
         pattern = f'{{ $.execution_arn = "{arn}" }}'
         for _, _, entry in self._entries(pattern, since, until, newest_first=until is None):
-            found.setdefault(entry.id, entry)
-            if found[max(found)].type in ENDS and len(found) == max(found):
+            entries.setdefault(entry.id, entry)
+            last = max(entries)
+            if entries[last].type in ENDS and len(entries) == last:
                 break
         if not self.names_keys:
             for _, _, answer in self._answers(f'$.execution = "{arn}"', since, until):
-                found.setdefault(answer.id, answer)
-        return _in_order(found)
+                entries.setdefault(answer.id, answer)
+        return _in_order(entries)
 
     def select(self, wanted: Filter = ANY) -> list[Execution]:
         """List executions from their first and last entries, and the entries of their waits.
@@ -116,14 +116,15 @@ class AwsStateMachine(StateMachine):
         The log is read from its newest entry to the first one of the last execution that is listed.
         """
         since = self._from(wanted.since)
-        found = self._newest(since) if wanted.key is None else self._of_key(wanted.key, since, [])
-        return _accepted(found, wanted)
+        if wanted.key is None:
+            return wanted.select(self._newest(since))
+        return wanted.select(self._of_key(wanted.key, since, []))
 
     def of_key(self, wanted: Filter) -> tuple[list[Execution], tuple[str, ...]]:
         """List the executions of a key with their steps, and say what could not be read."""
         unread: list[str] = []
-        found = self._of_key(str(wanted.key), self._from(wanted.since), unread)
-        return _accepted(found, wanted), (*self.unknown, *unread)
+        executions = wanted.select(self._of_key(str(wanted.key), self._from(wanted.since), unread))
+        return executions, (*self.unknown, *unread)
 
     def changed(self, since: datetime) -> list[Execution]:
         """List executions that have started or ended since then, or since the last call."""
@@ -134,29 +135,29 @@ class AwsStateMachine(StateMachine):
                 if entry.id not in entries:
                     entries[entry.id] = entry
                     new.add(arn)
-            found = [self._summary(arn, self._recent[arn]) for arn in new]
+            changed = [self._summary(arn, self._recent[arn]) for arn in new]
             latest = {arn: _times(self._recent[arn])[-1] for arn in self._recent}
             self._latest = max([self._latest, *latest.values()])
             # What has ended, or must have, does not change any more.
             oldest = self._latest - LIFE - LATE
             self._recent = {arn: self._recent[arn] for arn in latest if latest[arn] >= oldest}
-        return _accepted(found, ANY)
+        return ANY.select(changed)
 
     def find(self, beginning: str, since: datetime | None = None) -> Execution:
         """Read the one execution whose ARN, name or ID begins like this."""
-        found: dict[str, dict[int, Entry]] = {}
+        entries_of: dict[str, dict[int, Entry]] = {}
         if beginning.startswith("arn:"):
-            found = {beginning: {}} if self.entries(beginning) else {}
+            entries_of = {beginning: {}} if self.entries(beginning) else {}
         elif _PLAIN.fullmatch(beginning):
             named, since = f'"*:{beginning}*"', self._from(since)
             pattern = f"{{ {_any_of(FIRST_AND_LAST)} && ($.execution_arn = {named}) }}"
             entries = self._entries(pattern, since)
             answers = self._answers(f"$.execution = {named}", since)
             for _, arn, entry in chain(entries, () if self.names_keys else answers):
-                found.setdefault(arn, {})[entry.id] = entry
-        for arn, read in found.items():
+                entries_of.setdefault(arn, {})[entry.id] = entry
+        for arn, read in entries_of.items():
             self._note(arn, read)
-        return self.describe(only_one(found, beginning))
+        return self.describe(only_one(entries_of, beginning))
 
     def _from(self, since: datetime | None) -> datetime:
         if since is None and self._since:
@@ -220,8 +221,9 @@ class AwsStateMachine(StateMachine):
             if arn not in seen and named.key in (None, key):
                 seen.add(arn)
                 self._note(arn, {entry.id: entry})
-                if (found := self.describe(arn)).key == key:
-                    yield found
+                execution = self.describe(arn)
+                if execution.key == key:
+                    yield execution
 
     def _summary(self, arn: str, entries: Mapping[int, Entry]) -> Execution:
         self._note(arn, entries)
@@ -230,7 +232,7 @@ class AwsStateMachine(StateMachine):
     def _note(self, arn: str, entries: Mapping[int, Entry]) -> None:
         """Note in which part of the log all of an execution is, as its life is short."""
         if times := _times(entries):
-            started = any(each.type == "ExecutionStarted" for each in entries.values())
+            started = any(entry.type == "ExecutionStarted" for entry in entries.values())
             since = times[0] - APART if started else times[-1] - LIFE
             self._spans[arn] = since, times[0] + LIFE + APART
 
@@ -302,7 +304,7 @@ LISTED = (*FIRST_AND_LAST, "WaitStateEntered", "WaitStateExited")
 
 def _any_of(types: Iterable[str]) -> str:
     # https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/matching-terms-json-log-events.html
-    return "(" + " || ".join(f'($.type = "{each}")' for each in types) + ")"
+    return "(" + " || ".join(f'($.type = "{name}")' for name in types) + ")"
 
 
 def _entry(event: Mapping[str, Any]) -> tuple[str, Entry] | None:
@@ -324,30 +326,24 @@ def _answer(line: Mapping[str, Any]) -> tuple[str, Entry] | None:
     What it has rejected, or any other line of its event, has no outcome.
     """
     with suppress(*UNREADABLE, AttributeError, KeyError, OSError):
-        said = json.loads(line["message"])
+        fields = json.loads(line["message"])
         at = datetime.fromtimestamp(int(line["timestamp"]) / 1000, UTC)
         details = {
-            "key": str(said["source_key"]),
-            "sequencer": str(said["sequencer"]),
-            "version_id": said.get("version_id"),
-            "outcome": said["message"] if said["message"] in DONE else None,
+            "key": str(fields["source_key"]),
+            "sequencer": str(fields["sequencer"]),
+            "version_id": fields.get("version_id"),
+            "outcome": fields["message"] if fields["message"] in DONE else None,
         }
-        return str(said["execution"]), Entry(ANSWERED, details, at)
+        return str(fields["execution"]), Entry(ANSWERED, details, at)
     return None
 
 
-def _accepted(found: Iterable[Execution], wanted: Filter) -> list[Execution]:
-    """Take as many as are wanted, the one that started last first."""
-    accepted = islice(filter(wanted.accepts, found), wanted.limit)
-    return sorted(accepted, key=lambda each: each.seen or BEGINNING, reverse=True)
-
-
-def _newest_first(*read: Iterable[Read]) -> Iterator[Read]:
-    return heapq.merge(*read, key=lambda each: each[0], reverse=True)
+def _newest_first(*lines: Iterable[Read]) -> Iterator[Read]:
+    return heapq.merge(*lines, key=lambda line: line[0], reverse=True)
 
 
 def _times(entries: Mapping[int, Entry]) -> list[datetime]:
-    return sorted(each.time for each in entries.values() if each.time)
+    return sorted(entry.time for entry in entries.values() if entry.time)
 
 
 def _in_order(entries: Mapping[int, Entry]) -> list[Entry]:
@@ -389,9 +385,8 @@ def state_machine(
     except states.exceptions.StateMachineTypeNotSupported:
         logging = described.get("loggingConfiguration", {})
         level = logging.get("level", "OFF")
-        is_off = level == "OFF"
-        group = "" if is_off else log_group(described)
-        has_data = is_off or logging.get("includeExecutionData", False)
+        has_data = level == "OFF" or logging.get("includeExecutionData", False)
+        group = "" if level == "OFF" else log_group(described)
         options = since, level, function_log_group, has_data
         return AwsStateMachine(states, arn, logs, group, *options)
     return LocalStateMachine(states, arn, others)

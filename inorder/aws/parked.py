@@ -7,7 +7,7 @@ An event that has been overtaken may be removed: started again, it would change 
 
 import json
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -19,7 +19,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 from inorder.aws.executions import start
 from inorder.aws.stack import Connection
 from inorder.errors import Failure
-from inorder.model import policies
 from inorder.wording import counted
 from inorder_fence import named_version
 from inorder_fence.records import object_key_of, s3_object, without_history
@@ -76,8 +75,8 @@ class ParkedEvent(QueuedEvent):
         attributes = message.get("MessageAttributes", {})
         reason = {"Error": "NoEvent", "Cause": message["Body"]}
         if any(name in attributes for name in ERRORS):
-            found = [attributes.get(name, {}).get("StringValue", "") for name in ERRORS]
-            reason = dict(zip(("Error", "Cause"), found, strict=True))
+            texts = [attributes.get(name, {}).get("StringValue", "") for name in ERRORS]
+            reason = dict(zip(("Error", "Cause"), texts, strict=True))
             body = _undelivered(body, reason)
         if not isinstance(body, dict):  # neither a state machine nor EventBridge has sent it
             body = {"reason": reason}
@@ -134,7 +133,7 @@ def parked_events(aws: Connection, queue_url: str | None = None) -> Generator[Pa
             news = [message for message in received if message["MessageId"] not in receipts]
             without_news = 0 if news else without_news + 1
             # A message may come again; only its latest receipt counts.
-            receipts |= {each["MessageId"]: each["ReceiptHandle"] for each in received}
+            receipts |= {message["MessageId"]: message["ReceiptHandle"] for message in received}
             yield from map(ParkedEvent.of, news)
     finally:
         # A deleted message is refused, alone. If SQS cannot be reached, all return by themselves.
@@ -149,12 +148,13 @@ def parked_events(aws: Connection, queue_url: str | None = None) -> Generator[Pa
 
 def only_one(events: Sequence[ParkedEvent], beginning: str) -> ParkedEvent:
     """Give the one event whose ID begins like this; else a Failure."""
-    found = [event for event in events if event.id.startswith(beginning)]
-    if len(found) != 1:
-        number = "No" if not found else "More than one"
-        hint = "" if found else " Another command may hide it for a moment."
-        raise Failure(f"{number} parked event has the ID {beginning}.{hint}")
-    return found[0]
+    matches = [event for event in events if event.id.startswith(beginning)]
+    if not matches:
+        hint = "Another command may hide it for a moment."
+        raise Failure(f"No parked event has the ID {beginning}. {hint}")
+    if len(matches) > 1:
+        raise Failure(f"More than one parked event has the ID {beginning}.")
+    return matches[0]
 
 
 def overtaken(aws: Connection, events: Sequence[ParkedEvent]) -> dict[str, str]:
@@ -163,8 +163,14 @@ def overtaken(aws: Connection, events: Sequence[ParkedEvent]) -> dict[str, str]:
     Without the right to read the record or the object, an event counts as not overtaken.
     """
     with ThreadPoolExecutor(AT_A_TIME) as threads:
-        why = threads.map(lambda event: _overtaken(aws, event.body.get("event")), events)
-        return {event.id: each for event, each in zip(events, why, strict=True) if each}
+        reasons = threads.map(lambda event: _overtaken(aws, event.body.get("event")), events)
+        return {event.id: why for event, why in zip(events, reasons, strict=True) if why}
+
+
+def remedy(event: ParkedEvent, overtaken: Mapping[str, str]) -> str:
+    """Say what helps, also for an event that was overtaken."""
+    why = overtaken.get(event.id)
+    return f"{why}: {REMOVES}" if why else event.remedy
 
 
 def _overtaken(aws: Connection, event: Any) -> str:
@@ -181,12 +187,12 @@ def _overtaken(aws: Connection, event: Any) -> str:
             return f"The newer event {newest} has overtaken it"
         if (newest, status) == (sequencer, "DONE"):
             return "It has been processed since"
-    policy, bucket = policies.known(aws.stack.parameters.get("Policy", "")), aws.stack.input_bucket
+    policy, bucket = aws.stack.policy, aws.stack.input_bucket
     is_created = event.get("detail-type") == "Object Created"
     if is_created and policy and policy.keeps == "newest" and re.match(f"{bucket}[#/]", named):
         with suppress(ClientError, BotoCoreError):
-            found = aws.head(bucket, str(key)) or {}
-            now = found.get("ETag", "").strip('"'), named_version(found.get("VersionId"))
+            head = aws.head(bucket, str(key)) or {}
+            now = head.get("ETag", "").strip('"'), named_version(head.get("VersionId"))
             if now != (described.get("etag"), named_version(described.get("version-id"))):
                 return "Its object has been replaced or deleted since"
     return ""

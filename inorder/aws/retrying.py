@@ -65,9 +65,8 @@ def retrying_events(aws: Connection) -> list[RetryingEvent]:
     lines = [line for page in pages for line in page["events"]]
     lines.sort(key=lambda line: line["timestamp"])
     latest = {entry["message_id"]: entry for line in lines if (entry := _entry(line["message"]))}
-    read = (_event(each) for each in latest.values() if each["message"] == "RetryWaiting")
-    events = [each for each in read if each]
-    return sorted(events, key=lambda event: event.next)
+    entries = [entry for entry in latest.values() if entry["message"] == "RetryWaiting"]
+    return sorted(filter(None, map(_event, entries)), key=lambda event: event.next)
 
 
 def backlog(aws: Connection) -> tuple[int, int]:
@@ -84,7 +83,7 @@ def _entry(message: str) -> dict[str, Any] | None:
     """Read a line of the log; None if it does not say what has become of a message."""
     with suppress(*UNREADABLE):
         match json.loads(message):
-            case {"message": str(said), "message_id": str()} as entry if said in OUTCOMES:
+            case {"message": str(name), "message_id": str()} as entry if name in OUTCOMES:
                 return dict(entry)
     return None
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 import boto3
@@ -23,7 +23,7 @@ from botocore.session import get_session
 from inorder import PROJECT
 from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.errors import Failure
-from inorder.model import policies
+from inorder.model.policies import Policy, policies
 
 if TYPE_CHECKING:
     from inorder.local_aws import LocalAws  # which needs an extra
@@ -50,13 +50,27 @@ class Stack:
     created: datetime | None = None
 
     @property
+    def policy_name(self) -> str:
+        """The name of its policy."""
+        return self.parameters.get("Policy", "")
+
+    @property
+    def policy(self) -> Policy | None:
+        """The facts about its policy; None if it is not one of this project."""
+        return next((row for row in policies() if row.name == self.policy_name), None)
+
+    @property
+    def handles_deletions(self) -> bool:
+        """Whether the output of a deleted object is removed, if the policy can."""
+        return self.parameters.get("HandleDeletions") != "false"
+
+    @property
     def state_machine_arns(self) -> list[str]:
         """The ARNs of all policies' state machines, the present one first."""
-        begins = self.state_machine_arn.removesuffix(self.parameters.get("Policy", ""))
-        if begins == self.state_machine_arn:
-            return [begins]
-        others = (f"{begins}{each}" for each in policies.names())
-        return list(dict.fromkeys([self.state_machine_arn, *others]))
+        arn = self.state_machine_arn
+        prefix = arn.removesuffix(self.policy_name)
+        others = [f"{prefix}{row.name}" for row in policies()] if prefix != arn else []
+        return list(dict.fromkeys([arn, *others]))
 
     @property
     def is_paused(self) -> bool:
@@ -70,11 +84,11 @@ class Stack:
 
     def left_out(self, key: str) -> str:
         """Tell why the rule starts no execution for a key; "" if it does."""
-        begins, ends = (self.parameters.get(name, "") for name in ("KeyPrefix", "KeySuffix"))
-        if not key.startswith(begins):
-            return f"its key does not begin with {begins} (KeyPrefix)"
-        if not key.removeprefix(begins).endswith(ends):
-            return f"its key does not end in {ends} (KeySuffix); upper and lower case differ"
+        prefix, suffix = (self.parameters.get(name, "") for name in ("KeyPrefix", "KeySuffix"))
+        if not key.startswith(prefix):
+            return f"its key does not begin with {prefix} (KeyPrefix)"
+        if not key.removeprefix(prefix).endswith(suffix):
+            return f"its key does not end in {suffix} (KeySuffix); upper and lower case differ"
         return ""
 
 
@@ -88,12 +102,13 @@ def sam_deploy(
     local: LocalAws, name: str, parameters: Mapping[str, str | float], template: Path
 ) -> None:
     """Deploy any template to a local AWS, whose functions have their code beside it, not built."""
-    command = [sys.executable, "-m", "samcli", "deploy", "--config-env", "local"]
-    command += ["--config-file", str(PROJECT / "samconfig.toml")]
-    command += ["--template-file", str(template), "--stack-name", name]
-    if parameters:
-        overrides = [f"{key}={value}" for key, value in parameters.items()]
-        command += ["--parameter-overrides", *overrides]
+    overrides = [f"{key}={value}" for key, value in parameters.items()]
+    command = [
+        *(sys.executable, "-m", "samcli", "deploy", "--config-env", "local"),
+        *("--config-file", str(PROJECT / "samconfig.toml")),
+        *("--template-file", str(template), "--stack-name", name),
+        *(["--parameter-overrides", *overrides] if overrides else []),
+    ]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     environment |= local.environment | {
         # The user's own profiles must not reach a local deployment.
@@ -106,8 +121,8 @@ def sam_deploy(
         command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        said = (done.stdout + done.stderr).strip()[-3000:]
-        raise Failure(f"sam deploy of stack {name} failed:\n{said}")
+        output = (done.stdout + done.stderr).strip()[-3000:]
+        raise Failure(f"sam deploy of stack {name} failed:\n{output}")
 
 
 def read_object(s3: Any, bucket: str, key: str) -> bytes | None:
@@ -126,22 +141,23 @@ class Described:
         self._cloudformation, self._name = cloudformation, stack_name
         [stack] = cloudformation.describe_stacks(StackName=stack_name)["Stacks"]
         self.created: datetime = stack["CreationTime"]
-        self.parameters: dict[str, str] = {
-            each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", [])
-        }
-        self.outputs: dict[str, str] = {
-            each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])
-        }
+        self.parameters = pairs(stack, "Parameter")
+        self.outputs = pairs(stack, "Output")
 
     @cached_property
     def resources(self) -> dict[str, str]:
         """The physical IDs of its resources by their logical ones."""
         pages = self._cloudformation.get_paginator("list_stack_resources")
         return {
-            each["LogicalResourceId"]: each.get("PhysicalResourceId", "")
+            resource["LogicalResourceId"]: resource.get("PhysicalResourceId", "")
             for page in pages.paginate(StackName=self._name)
-            for each in page["StackResourceSummaries"]
+            for resource in page["StackResourceSummaries"]
         }
+
+
+def pairs(stack: Mapping[str, Any], kind: Literal["Parameter", "Output"]) -> dict[str, str]:
+    """Give the values of parameters or outputs by their keys, as DescribeStacks lists them."""
+    return {item[f"{kind}Key"]: item[f"{kind}Value"] for item in stack.get(f"{kind}s", [])}
 
 
 def describe(cloudformation: Any, name: str) -> Stack:

@@ -4,7 +4,6 @@ import sys
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from datetime import datetime
-from itertools import groupby
 from typing import Any
 
 import click
@@ -91,17 +90,17 @@ def audit(
 
     Exit status: 0 if nothing is wrong, 3 if something is; 1 if the audit failed or was stopped.
     """
-    found = Audit(
+    auditor = Audit(
         Connection(stack_name), prefix, older_than, cache_file(stack_name) if cache else None
     )
     if repair:
-        found.refuse_in_a_pause()
-    report = _run(found, grace, wait=wait)
+        auditor.refuse_in_a_pause()
+    report = _run(auditor, grace, wait=wait)
     if not as_json:
         _show(report, repair, foreign)
     if repair:
         wanted = REPAIRABLE | ({Verdict.FOREIGN} if foreign else set())
-        _repair(found, report, wanted, yes, concurrency)
+        _repair(auditor, report, wanted, yes, concurrency)
     if as_json:
         for finding in report.findings:
             click.echo(to_json(finding.described()))
@@ -124,11 +123,11 @@ def backfill(
 
     Exit status: as of `audit`.
     """
-    found = Audit(Connection(stack_name), prefix, cache=cache_file(stack_name) if cache else None)
-    found.refuse_in_a_pause()
-    report = _run(found, grace, only_missing=True)
+    auditor = Audit(Connection(stack_name), prefix, cache=cache_file(stack_name) if cache else None)
+    auditor.refuse_in_a_pause()
+    report = _run(auditor, grace, only_missing=True)
     _show(report)
-    _repair(found, report, {Verdict.MISSING}, yes, concurrency)
+    _repair(auditor, report, {Verdict.MISSING}, yes, concurrency)
     _exit(report)
 
 
@@ -146,7 +145,7 @@ class _Shown(auditing.Progress):
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._task, self._said = progress.add_task("Listing", total=None), ""
+        self._task, self._shown = progress.add_task("Listing", total=None), ""
 
     def listed(self, more: int) -> None:
         self._progress.advance(self._task, more)
@@ -157,15 +156,15 @@ class _Shown(auditing.Progress):
         self._progress.advance(self._task, more)
 
     def waits(self, doubtful: Sequence[Finding], grace: float) -> None:
-        waiting = sum(each.verdict is Verdict.WAITING for each in doubtful)
-        keys = ", ".join(each.subject.key for each in doubtful[:EXAMPLES])
+        waiting = sum(finding.verdict is Verdict.WAITING for finding in doubtful)
+        keys = ", ".join(finding.subject.key for finding in doubtful[:EXAMPLES])
         parts = [f"{waiting:,} in progress"] if waiting else []
         if wrong := len(doubtful) - waiting:
             look = verb(wrong, "look")
             parts.append(f"{wrong:,} {look} wrong: read again in {grace:g} s (--grace)")
         text = f"{'; '.join(parts)}: {keys}{', ...' if len(doubtful) > EXAMPLES else ''}"
-        if text != self._said:
-            self._said = text
+        if text != self._shown:
+            self._shown = text
             self._progress.console.print(Text(printable(text)), soft_wrap=True)
 
 
@@ -173,7 +172,7 @@ def _repair(
     audit: Audit, report: Report, wanted: Set[Verdict], agreed: bool, concurrency: int
 ) -> None:
     """Repair what is wanted, and leave in the report what is not right after all."""
-    chosen = [each for each in report.findings if each.verdict in wanted]
+    chosen = [finding for finding in report.findings if finding.verdict in wanted]
     question = f"Start {counted(len(chosen), 'event')}?"
     if not chosen or not (agreed or click.confirm(question, err=True)):
         return
@@ -186,18 +185,18 @@ def _repair(
                 left.append(finding)
                 say(f"{finding.verdict}: {finding.subject.key}: the repair ended as {outcome}.")
     say(f"Repaired: {len(chosen) - len(left)} of {len(chosen)}.")
-    report.findings = [each for each in report.findings if each.verdict not in wanted] + left
+    report.findings = [other for other in report.findings if other.verdict not in wanted] + left
 
 
 def _show(report: Report, repair: bool = False, foreign: bool = False) -> None:
-    counts = (f"{report.counts[each]:,} {each}" for each in Verdict if report.counts[each])
+    counts = [f"{count:,} {verdict}" for verdict in Verdict if (count := report.counts[verdict])]
     click.echo(f"{counted(report.counts.total(), 'output')}: {', '.join(counts)}")
-    found = sorted(report.findings, key=lambda each: [*Verdict].index(each.verdict))
-    for verdict, group in groupby(found, key=lambda each: each.verdict):
-        findings = [*group]
-        for each in findings[:EXAMPLES]:
-            version = f"#{each.subject.version_id}" if each.subject.version_id else ""
-            line = f"{verdict:<15} {each.subject.key}{version}  {each.reason}"
+    for verdict in Verdict:
+        findings = [finding for finding in report.findings if finding.verdict is verdict]
+        for finding in findings[:EXAMPLES]:
+            subject = finding.subject
+            version = f"#{subject.version_id}" if subject.version_id else ""
+            line = f"{verdict:<15} {subject.key}{version}  {finding.reason}"
             click.echo(printable(line.rstrip()))
         if (more := len(findings) - EXAMPLES) > 0:
             click.echo(f"{verdict:<15} and {more:,} more: --json lists them")

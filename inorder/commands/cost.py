@@ -39,19 +39,19 @@ DEFAULT = Workload()
 @click.option(
     "--object-kb", type=up_to(LARGEST_OBJECT_KB), default=DEFAULT.object_kb, show_default=True
 )
-def cost_command(policy_name: str, **given: float | str) -> None:
+def cost_command(policy_name: str, **options: float | str) -> None:
     """Compute a month's bill on AWS, and what each alternative costs.
 
     It multiplies what the policy's events use by AWS's list prices, without free tiers.
     """
     try:
-        work = Workload(**given)  # type: ignore[arg-type]
+        work = Workload(**options)  # type: ignore[arg-type]
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     print_bill(cost.bill_of(policy(policy_name), work), work.events)
-    found = [(cost.bill_of_contender(each, work).dollars, each) for each in cost.contenders()]
-    found.sort(key=lambda each: each[0])
-    instead = [(each.name, f"{dollars:,.2f}", each.lacks) for dollars, each in found]
+    others = [(cost.bill_of_contender(other, work).dollars, other) for other in cost.contenders()]
+    others.sort(key=lambda row: row[0])
+    instead = [(other.name, f"{dollars:,.2f}", other.lacks) for dollars, other in others]
     print_rows(("Instead", "Dollars", "What it lacks"), *instead)
 
 

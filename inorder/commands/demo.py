@@ -10,7 +10,7 @@ from inorder.commands.terminal import alone
 from inorder.demo.report import FAULTS, console_table, write_report
 from inorder.model import policies
 
-SHOWN = [each for each in policies.names() if each != policies.uncoordinated()]
+SHOWN = [name for name in policies.names() if name != policies.uncoordinated()]
 
 
 @click.command("demo")
@@ -38,7 +38,7 @@ def show_demonstration(keys: int, policy: str, port: int | None) -> None:
     write_report(page, policy, results)
     Console().print(console_table(results))
     click.echo(f"The outputs, and the timeline of each key: {page}")
-    if any(results["on"].counts[each] for each in FAULTS):
+    if any(results["on"].counts[fault] for fault in FAULTS):
         raise click.ClickException(
             "With coordination, no output may be stale or missing, and no event without an outcome."
         )

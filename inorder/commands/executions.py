@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.text import Text
 
 from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.audit.repairing import repaired_at
@@ -74,60 +72,60 @@ def executions(
     """List executions, the newest last."""
     wanted = Filter(key, prefix, frozenset(outcomes), since)
     # To interrupt is how to end it.
-    ended = suppress(KeyboardInterrupt) if follow else nullcontext()
-    with ended:
+    with suppress(KeyboardInterrupt) if follow else nullcontext():
         aws = Connection(stack_name)
-        refuse_unknown(outcomes, aws.stack.parameters.get("Policy", ""))
+        if aws.stack.policy:  # else the outcomes are not known
+            refuse_unknown(outcomes)
         machine = machine_of(aws, since)
-        for each in filter(None, [waiting.pause(aws), *machine.unknown]):
-            say(each)
-        known = machine.changed(datetime.now(UTC)) if follow else []
-        found = machine.select(replace(wanted, limit=limit))[::-1]
+        for text in filter(None, [waiting.pause(aws), *machine.unknown]):
+            say(text)
+        recent = machine.changed(datetime.now(UTC)) if follow else []
+        listed = machine.select(replace(wanted, limit=limit))[::-1]
         widths = [0] * len(COLUMNS)
-        length = id_length(found)
+        length = id_length(listed)
         if as_json:
-            for execution in found:
+            for execution in listed:
                 click.echo(to_json(described(execution)))
-        elif found or follow:
-            for line in aligned([COLUMNS, *(row(each, length) for each in found)], widths):
+        elif listed or follow:
+            rows = [row(execution, length) for execution in listed]
+            for line in aligned([COLUMNS, *rows], widths):
                 click.echo(line)
         else:
             say("There are no such executions.")
-        for execution in changes(machine, wanted, [*known, *found]) if follow else ():
+        for execution in changes(machine, wanted, [*recent, *listed]) if follow else ():
             [line] = aligned([row(execution, length)], widths)
             click.echo(to_json(described(execution)) if as_json else line)
 
 
-@click.command()
+@click.command("execution")
 @deployed
 @since("7d")
 @click.option("--json", "as_json", is_flag=True, help="All of it, as one document.")
 @click.argument("execution_id", metavar="ID")
-def execution(stack_name: str, since: datetime, as_json: bool, execution_id: str) -> None:
+def print_execution(stack_name: str, since: datetime, as_json: bool, execution_id: str) -> None:
     """Print the states that an execution passed, with their data.
 
     ID is its ARN, its name, or the beginning of either, if that suffices to tell it from others.
     """
     machine = machine_of(Connection(stack_name), since)
-    found = machine.find(execution_id, since)
+    execution = machine.find(execution_id, since)
     if as_json:
-        click.echo(to_json(described(found), indent=2))
+        click.echo(to_json(described(execution), indent=2))
     else:
-        show(machine, found)
+        show(machine, execution)
 
 
-def show(machine: StateMachine, found: Execution) -> None:
+def show(machine: StateMachine, execution: Execution) -> None:
     """Print an execution, its states, and what is not known of it."""
-    console = Console(soft_wrap=True)
-    for name, value in facts(found):
-        console.print(Text(f"{name:<10}{printable(value)}"))
-    for number, step in enumerate(found.steps, 1):
+    for name, value in facts(execution):
+        click.echo(f"{name:<10}{printable(value)}")
+    for number, step in enumerate(execution.steps, 1):
         print_step(number, step)
-    for each in machine.unknown:
-        say(each)
-    if found.missing:
-        say(f"The log lacks at least {counted(found.missing, 'line')} of it.")
-    if found.truncated:
+    for text in machine.unknown:
+        say(text)
+    if execution.missing:
+        say(f"The log lacks at least {counted(execution.missing, 'line')} of it.")
+    if execution.truncated:
         say("The log has cut some data off, so it is not shown.")
 
 
@@ -143,38 +141,36 @@ def put(stack_name: str, file: Path, key: str | None) -> None:
     Exits with 0 if the event was processed or dropped, as a newer one decides; with 1 if it is
     parked or will be retried, or if no execution of it has ended in time.
     """
-    aws, named = Connection(stack_name), key or file.name
-    shown = printable(shlex.quote(named))
+    aws, key = Connection(stack_name), key or file.name
+    why = f"`inorder why {printable(shlex.quote(key))}`"
     machine, bucket = machine_of(aws), aws.stack.input_bucket
-    wanted = Filter(named, since=datetime.now(UTC) - LIFE)
-    before = {each.arn for each in machine.select(wanted)}
+    wanted = Filter(key, since=datetime.now(UTC) - LIFE)
+    before = {execution.arn for execution in machine.select(wanted)}
     content = file.read_bytes()
-    etag = aws.client("s3").put_object(Bucket=bucket, Key=named, Body=content)["ETag"].strip('"')
-    say(f"Uploaded to s3://{bucket}/{named}.")
-    if left_out := aws.stack.left_out(named):
+    etag = aws.client("s3").put_object(Bucket=bucket, Key=key, Body=content)["ETag"].strip('"')
+    say(f"Uploaded to s3://{bucket}/{key}.")
+    if left_out := aws.stack.left_out(key):
         raise Failure(f"No event of this object starts an execution: {left_out}.")
     if paused := waiting.pause(aws):
         raise Failure(f"{paused} So does the event of this upload.")
-    found: list[Execution] = []
+    started: list[Execution] = []
 
     def has_started() -> bool:
-        news = (each for each in machine.select(wanted) if each.arn not in before)
-        found[:] = [each for each in news if s3_object(each.event).get("etag") == etag]
-        return bool(found)
+        news = (run for run in machine.select(wanted) if run.arn not in before)
+        started[:] = [run for run in news if s3_object(run.event).get("etag") == etag]
+        return bool(started)
 
     try:
         seconds = aws.stack.quiet_seconds + EVENT_SECONDS
         wait_until(has_started, seconds, "its execution", machine.poll_seconds)
-        ended = machine.wait(found[-1].arn, EXPRESS_SECONDS)
+        ended = machine.wait(started[-1].arn, EXPRESS_SECONDS)
     except TimeoutError as error:
-        for each in machine.unknown:
-            say(each)
-        raise Failure(f"{error} `inorder why {shown}` and `inorder doctor` say more.") from None
+        for text in machine.unknown:
+            say(text)
+        raise Failure(f"{error} {why} and `inorder doctor` say more.") from None
     show(machine, ended)
     if ended.status != "SUCCEEDED" or ended.outcome == RETRYING:
-        raise Failure(
-            f"The event ended as {ended.ended_as}: `inorder why {shown}` says what helps."
-        )
+        raise Failure(f"The event ended as {ended.ended_as}: {why} says what helps.")
 
 
 @click.command()
@@ -201,27 +197,27 @@ def why(stack_name: str, since: datetime, version_id: str | None, as_json: bool,
         click.echo(printable(sentence))
 
 
-def refuse_unknown(given: Sequence[str], policy: str) -> None:
-    """Refuse an outcome that no execution has; those of a policy from elsewhere are not known."""
-    files = [policies.definition(each)["States"] for each in policies.names()]
-    known = frozenset(STATUSES.values()).union(*map(policies.outcomes, files))
-    names = {each.lower() for each in known}
-    for each in given if policies.known(policy) else ():
-        if each.lower() not in names:
-            raise click.UsageError(unknown("outcome", each, known))
+def refuse_unknown(outcomes: Sequence[str]) -> None:
+    """Refuse an outcome that no execution of this project's policies has."""
+    files = [policies.definition(name)["States"] for name in policies.names()]
+    possible = frozenset(STATUSES.values()).union(*map(policies.outcomes, files))
+    names = {name.lower() for name in possible}
+    for outcome in outcomes:
+        if outcome.lower() not in names:
+            raise click.UsageError(unknown("outcome", outcome, possible))
 
 
 def changes(
-    machine: StateMachine, wanted: Filter, known: Sequence[Execution]
+    machine: StateMachine, wanted: Filter, listed: Sequence[Execution]
 ) -> Iterator[Execution]:
     """Give executions as they start and as they end, without an end."""
-    seen, since = {each.arn: each.status for each in known}, datetime.now(UTC)
+    statuses, since = {run.arn: run.status for run in listed}, datetime.now(UTC)
     while True:
         now = datetime.now(UTC)
-        for each in reversed(machine.changed(since)):
-            if wanted.accepts(each) and seen.get(each.arn) != each.status:
-                seen[each.arn] = each.status
-                yield each
+        for execution in reversed(machine.changed(since)):
+            if wanted.accepts(execution) and statuses.get(execution.arn) != execution.status:
+                statuses[execution.arn] = execution.status
+                yield execution
         since = now
         time.sleep(max(FOLLOW_SECONDS, machine.poll_seconds))
 
@@ -235,15 +231,15 @@ def row(execution: Execution, length: int) -> list[str]:
         execution.key or execution.record_id or "?",
         f"repair {at:%Y-%m-%dT%H:%M:%SZ}" if at else execution.sequencer or "?",
         execution.ended_as,
-        *("" if each is None else span(each) for each in (execution.waited, execution.seconds)),
+        *("" if time is None else span(time) for time in (execution.waited, execution.seconds)),
         str(execution.attempt),
     ]
 
 
-def id_length(found: Sequence[Execution]) -> int:
+def id_length(executions: Sequence[Execution]) -> int:
     """Tell how much of their IDs suffices to tell executions from each other."""
-    ids, length = {each.id for each in found}, SHORTEST_ID
-    while len({each[:length] for each in ids}) < len(ids):
+    ids, length = {execution.id for execution in executions}, SHORTEST_ID
+    while len({name[:length] for name in ids}) < len(ids):
         length += 1
     return length
 

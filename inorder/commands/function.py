@@ -44,12 +44,12 @@ def try_handler(timeout: int, handler: str, files: tuple[Path, ...]) -> None:
         raise click.ClickException(f"{error} This machine may be too busy.") from None
     click.echo(f"Each execution, and why it ended as it did: {folder / 'console.html'}")
     click.echo(f"To try more: inorder up --work {handler}, then inorder put FILE")
-    broken = [each.text for each in findings if each.mark == "broken"]
+    broken = [finding.text for finding in findings if finding.mark == "broken"]
     for text in broken:
         print_entry(f"broken   {text}")
     if broken:
         sys.exit(BROKEN)
-    is_whole = all(each.mark == "kept" for each in findings)
+    is_whole = all(finding.mark == "kept" for finding in findings)
     click.echo("The contract is kept" + ("." if is_whole else ", so far as it could be tried."))
 
 

@@ -8,12 +8,10 @@ import click
 
 def unknown(kind: str, name: str, names: Iterable[str]) -> str:
     """Say that nothing has a name, and which one may be meant; else, which there are."""
-    there = {each.lower(): each for each in sorted(names)}
-    close = get_close_matches(name.lower(), there, n=1)
-    hint = (
-        f"Did you mean {there[close[0]]}?" if close else f"There are {', '.join(there.values())}."
-    )
-    return f"There is no {kind} {name}. {hint}"
+    spelled = {text.lower(): text for text in sorted(names)}
+    for match in get_close_matches(name.lower(), spelled, n=1):
+        return f"There is no {kind} {name}. Did you mean {spelled[match]}?"
+    return f"There is no {kind} {name}. There are {', '.join(spelled.values())}."
 
 
 class Group(click.Group):

@@ -54,8 +54,8 @@ class Commands(Group):
         for name, names in MODULES.items():
             if cmd_name in names:
                 module = vars(import_module(f"inorder.commands.{name}"))
-                commands = [each for each in module.values() if isinstance(each, click.Command)]
-                command = next(each for each in commands if each.name == cmd_name)
+                commands = (value for value in module.values() if isinstance(value, click.Command))
+                command = next(command for command in commands if command.name == cmd_name)
                 return _of_a_checkout(command) if cmd_name in OF_A_CHECKOUT else command
         return None
 

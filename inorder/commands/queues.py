@@ -115,7 +115,7 @@ def list_stuck(stack_name: str, redrive: bool) -> None:
     aws, now = Connection(stack_name), datetime.now(UTC)
     dynamodb, sqs, table = aws.client("dynamodb"), aws.client("sqs"), aws.stack.key_table
     ids = stuck.oldest(dynamodb, table, now)
-    read = (stuck.read(dynamodb, table, each, now) for each in ids)
+    read = (stuck.read(dynamodb, table, record_id, now) for record_id in ids)
     keys = [key for key in read if key and not key.is_retried]
     age = span(stuck.DEAD_AFTER.total_seconds())
     say(f"In progress for {age} or longer: {counted(len(keys), 'key')}.")
@@ -143,8 +143,7 @@ def _show(
             click.echo(json.dumps(described | ({"overtaken": why} if why else {})))
         else:
             line = f"event {event.sequencer or '(unknown)'}, since {clock(event.parked_at)}"
-            remedy = f"{why}: {parked.REMOVES}" if why else event.remedy
-            helps = [] if overtaken is None else [remedy]
+            helps = [] if overtaken is None else [parked.remedy(event, overtaken)]
             reason = event.reason[:REASON_CHARACTERS]
             print_entry(f"{event.id[:8]}  {event.subject}", line, reason, *helps)
     if not events and not as_json:
@@ -155,7 +154,8 @@ def _redrive(
     aws: Connection, events: Sequence[ParkedEvent], queue_url: str, named: bool = False
 ) -> None:
     startable = {event.id for event in events if event.is_startable(named)}
-    for event in (each for each in events if each.id not in startable):
-        say(f"Left out, would fail again: {event.id[:8]} {event.reason}")
+    for event in events:
+        if event.id not in startable:
+            say(f"Left out, would fail again: {event.id[:8]} {event.reason}")
     for event in parked.redrive(aws, startable, queue_url):
         click.echo(f"Started: {event.id[:8]} {printable(event.subject)}")

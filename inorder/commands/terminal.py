@@ -20,8 +20,6 @@ from botocore.exceptions import (
     PartialCredentialsError,
 )
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
-from rich.text import Text
 
 from inorder import commands
 from inorder.model.execution import Step
@@ -112,26 +110,23 @@ def alone(name: str) -> Iterator[None]:
 
 def print_step(number: int, step: Step) -> None:
     """Print a state with its data; the input only of the first, as it is the output before."""
-    console = Console(soft_wrap=True)
-    took = "" if step.seconds is None else f", {span(step.seconds)}"
-    console.print(
-        Text(f"{number:>2}  {printable(step.state or '(not in the log)')}", style="bold"),
-        Text(f"({step.type}{took})"),
-    )
+    seconds = "" if step.seconds is None else f", {span(step.seconds)}"
+    state = click.style(printable(step.state or "(not in the log)"), bold=True)
+    click.echo(f"{number:>2}  {state} ({step.type}{seconds})")
     if number == 1:
-        console.print(_data("input", step.input))
-    for attempt, each in enumerate(step.attempts, 1):
-        if each.error:
-            console.print(_fault(f"attempt {attempt}", each.error, each.cause))
+        _print_data("input", step.input)
+    for attempt, call in enumerate(step.attempts, 1):
+        if call.error:
+            _print_fault(f"attempt {attempt}", call.error, call.cause)
     if step.error and not step.attempts:
-        console.print(_fault("error", step.error, step.cause))
+        _print_fault("error", step.error, step.cause)
     before, after = step.input, step.output
     if isinstance(before, dict) and isinstance(after, dict) and before.keys() <= after.keys():
         added = {key: after[key] for key in after if key not in before or before[key] != after[key]}
         if added:
-            console.print(_data("output: its input, and", added))
+            _print_data("output: its input, and", added)
     elif after not in (None, before):
-        console.print(_data("output", after))
+        _print_data("output", after)
 
 
 def aligned(rows: Iterable[Sequence[str]], widths: list[int]) -> Iterator[str]:
@@ -147,8 +142,8 @@ def print_entry(heading: str, *details: str) -> None:
     """Print a line, and details below it, which fit the terminal."""
     width = shutil.get_terminal_size((UNLIMITED, 0)).columns
     click.echo(printable(heading))
-    for each in details:
-        click.echo(textwrap.indent(textwrap.fill(printable(each), width - 4), "    "))
+    for text in details:
+        click.echo(textwrap.indent(textwrap.fill(printable(text), width - 4), "    "))
 
 
 def printable(text: str) -> str:
@@ -156,11 +151,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _data(name: str, value: object) -> Text:
-    lines = json.dumps(value, indent=2, ensure_ascii=False).splitlines()
-    return Text("\n".join(f"      {printable(line)}" for line in [name, *lines]))
+def _print_data(name: str, value: object) -> None:
+    for line in [name, *json.dumps(value, indent=2, ensure_ascii=False).splitlines()]:
+        click.echo(f"      {printable(line)}")
 
 
-def _fault(name: str, error: str, cause: str) -> Text:
+def _print_fault(name: str, error: str, cause: str) -> None:
     text = f"{name}: {error}" + (f": {cause}" if cause else "")
-    return Text(f"      {printable(' '.join(text.split()))}")
+    click.echo(f"      {printable(' '.join(text.split()))}")

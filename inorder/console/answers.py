@@ -17,7 +17,6 @@ from inorder.aws.inspection import Gathering
 from inorder.aws.parked import ParkedEvent
 from inorder.aws.stack import Connection
 from inorder.console.live import LiveList
-from inorder.model import policies
 from inorder.model.execution import described
 from inorder.story import tell
 
@@ -46,11 +45,10 @@ class Answers:
 
     def stack(self) -> dict[str, Any]:
         """Describe the stack, and what its log cannot tell."""
-        name = self._stack.parameters.get("Policy", "")
-        policy = policies.known(name)
+        policy = self._stack.policy
         return {
             "stack": self._stack.name,
-            "policy": name,
+            "policy": self._stack.policy_name,
             "keeps": policy.keeps if policy else "newest",
             "region": self._aws.client("stepfunctions").meta.region_name,
             "is_local": self._aws.is_local,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 from inorder.asl.definition import EXPRESS_SECONDS
@@ -236,6 +237,11 @@ class Filter:
             and (not wanted or execution.ended_as.lower() in wanted)
             and self.covers(execution.started)
         )
+
+    def select(self, executions: Iterable[Execution]) -> list[Execution]:
+        """Take as many as are to be listed, the one that started last first."""
+        accepted = islice(filter(self.accepts, executions), self.limit)
+        return sorted(accepted, key=lambda execution: execution.seen or BEGINNING, reverse=True)
 
     def covers(self, started: datetime | None) -> bool:
         """Tell whether an execution that started then is to be listed; an unknown time is."""

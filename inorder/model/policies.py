@@ -117,11 +117,6 @@ def policy(name: str, project: Path = PROJECT) -> Policy:
     return {policy.name: policy for policy in policies(project)}[name]
 
 
-def known(name: str) -> Policy | None:
-    """Read the facts about the policy of a stack; None if it is not one of this project."""
-    return policy(name) if name in names() else None
-
-
 def asl_file(name: str, project: Path = PROJECT) -> str:
     """Name the ASL file of a policy, from the project's folder."""
     return policy(name, project).asl_file

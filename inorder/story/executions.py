@@ -25,7 +25,7 @@ def tell_execution(view: View, execution: Execution) -> ToldExecution:
     """Tell how an execution ended, or what it does, and why."""
     outcome = view.outcome(execution)
     cause, why = _explain(view, execution, outcome)
-    what = {True: " (deleted)", False: " (created)", None: ""}[execution.is_deletion]
+    kind = {True: " (deleted)", False: " (created)", None: ""}[execution.is_deletion]
     how = f" (attempt {execution.attempt})" if execution.attempt > 1 else ""
     if execution.is_started_by_holder:
         how += " (started as the lock was released)"
@@ -34,7 +34,7 @@ def tell_execution(view: View, execution: Execution) -> ToldExecution:
     waited = f" It waited {span(execution.waited)}." if execution.waited else ""
     event = _event(execution.sequencer, execution.version_id)
     text = (
-        f"{clock(execution.seen)}: {event}{what}, execution {execution.id}{how}: {outcome}."
+        f"{clock(execution.seen)}: {event}{kind}, execution {execution.id}{how}: {outcome}."
         f" {why}{waited}"
     )
     identity = execution.arn, execution.sequencer, execution.version_id, execution.is_deletion

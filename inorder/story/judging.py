@@ -40,7 +40,7 @@ class _Judging:
     def __init__(self, view: View, story: Story) -> None:
         self._view, self._facts, self._story = view, view.facts, story
         self._output = story.outputs[0] if story.outputs else None
-        self._said = self._shown()  # what the judgement says first
+        self._opening = self._shown()  # what the judgement says first
         self._audit = f"inorder audit --prefix {shlex.quote(view.facts.key)}"
         self._foreign = ""  # what a repair needs beside, to replace what others have written
         # Without one of these, something may still act on the object that was not read.
@@ -65,7 +65,7 @@ class _Judging:
         scope = Scope(facts.bucket, "", "", facts.keeps, facts.handles_deletions)
         compared = compare(live, output, scope)
         if source is None and self._output:
-            self._said += " The object was deleted."
+            self._opening += " The object was deleted."
         if compared is Verdict.RIGHT:
             why = "it was made from the object as it is now"
             if source is None:
@@ -75,7 +75,7 @@ class _Judging:
                 why = "the policy keeps the output that was made first"
             return self._judged("right", f"That is right: {why}.")
         if compared is Verdict.FOREIGN and not self._is_elsewhere:
-            self._said += " This stack has not written it."
+            self._opening += " This stack has not written it."
             self._foreign = " --foreign"
         event = self._deciding()
         return self._because(event) if event else self._without_event()
@@ -90,10 +90,10 @@ class _Judging:
             and self._should_have_output(event)
         ]
         number = len(self._story.outputs)
-        self._said = f"There {'is' if number == 1 else 'are'} {counted(number, 'output')}."
+        self._opening = f"There {'is' if number == 1 else 'are'} {counted(number, 'output')}."
         if lacking:
             number = len(lacking)
-            self._said += f" {number} of the events {verb(number, 'lack')} one."
+            self._opening += f" {number} of the events {verb(number, 'lack')} one."
             return self._because(lacking[0])
         if self._facts.pause and self._facts.source and not self._deciding():
             return self._without_event()
@@ -120,9 +120,9 @@ class _Judging:
     def _because(self, event: Event) -> Judgement:
         """Judge by the event that should have made the output, and has not."""
         name = named(event.sequencer)
-        for told in self._story.deliveries:
-            if self._is_of(event, told) and told.outcome in RUNS:
-                return self._judged("pending", f"Not yet: {name} {RUNS[told.outcome]}.")
+        for run in self._story.deliveries:
+            if self._is_of(event, run) and run.outcome in RUNS:
+                return self._judged("pending", f"Not yet: {name} {RUNS[run.outcome]}.")
         for pending in self._story.pending:
             if pending.sequencer == event.sequencer and pending.kind != "overtaken":
                 if pending.kind == "parked":
@@ -170,7 +170,7 @@ class _Judging:
         return self._judged("pending", text + pause)
 
     def _judged(self, state: Any, text: str) -> Judgement:
-        return Judgement(state, f"{self._said} {text}")
+        return Judgement(state, f"{self._opening} {text}")
 
     def _should_have_output(self, event: Event) -> bool:
         outcomes = self._outcomes(event)
@@ -188,7 +188,7 @@ class _Judging:
         return is_newer(other.sequencer, event.sequencer)
 
     def _outcomes(self, event: Event) -> set[str]:
-        return {told.outcome for told in self._story.deliveries if self._is_of(event, told)}
+        return {run.outcome for run in self._story.deliveries if self._is_of(event, run)}
 
     @staticmethod
     def _is_of(event: Event, execution: Any) -> bool:

@@ -166,7 +166,7 @@ class Story:
         """Tell the story, oldest first."""
         none = ["No execution of an event of this object was read."]
         return [
-            *([told.text for told in self.deliveries] or none),
+            *([delivery.text for delivery in self.deliveries] or none),
             *(pending.text for pending in self.pending if pending.text not in self.verdict.text),
             self.verdict.text,
             *(f"Not known: {reason}" for reason in self.unknown),

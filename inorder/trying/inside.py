@@ -66,7 +66,7 @@ def observed(handle: Handler) -> Handler:
         try:
             answer = handle(payload, context)
         except BaseException as error:  # also a sys.exit
-            _write(seconds=time.monotonic() - began, error=_said(error))
+            _write(seconds=time.monotonic() - began, error=_described(error))
             raise
         finally:
             ended.set()
@@ -129,14 +129,14 @@ def why_not() -> dict[str, Any]:
     try:
         load()
     except (Exception, SystemExit) as error:
-        wrong: dict[str, Any] = {"said": _said(error)}
+        wrong: dict[str, Any] = {"error": _described(error)}
         if isinstance(error, ModuleNotFoundError):
             wrong["module"] = error.name
         return wrong
     return {}
 
 
-def _said(error: BaseException) -> str:
+def _described(error: BaseException) -> str:
     """Say what an error is, and in which line of the handler's folder it was raised."""
     folder = Path(os.environ[FILE]).parent
     frames = traceback.extract_tb(error.__traceback__)

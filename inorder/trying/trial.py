@@ -236,9 +236,9 @@ class Trial:
                 " inorder_fence, or under a condition of your own (docs/function.md).",
             )
         if not late.stalled:
-            why, _ = self._fault(late)
-            why = why or "Nothing was written by boto3."
-            return Finding("unknown", f"{key}: {why} So nothing was late.")
+            fault, _ = self._fault(late)
+            fault = fault or "Nothing was written by boto3."
+            return Finding("unknown", f"{key}: {fault} So nothing was late.")
         if finding := unseen(late, "a late write"):
             return finding
         if how == "overwritten" and sample.old == sample.new:
@@ -273,8 +273,8 @@ class Trial:
     def _why_retried(self, retried: Execution) -> str:
         """Say why the last attempt at an event had no answer."""
         faults = [self._fault(invocation) for invocation in self._of_event(retried.event)]
-        what, advice = faults[-1] if faults else ("No attempt has reached the handler.", "")
-        return f"{MOST_ATTEMPTS} attempts failed. {what or retried.cause} {advice}".strip()
+        fault, advice = faults[-1] if faults else ("No attempt has reached the handler.", "")
+        return f"{MOST_ATTEMPTS} attempts failed. {fault or retried.cause} {advice}".strip()
 
     def _fault(self, invocation: Invocation) -> tuple[str, str]:
         return invocation.fault(time.time(), self._timeout)
@@ -327,13 +327,13 @@ class Trial:
         )
 
 
-def unseen(invocation: Invocation, what: str) -> Finding | None:
+def unseen(invocation: Invocation, cause: str) -> Finding | None:
     """Say that an invocation has written to a store that the trial does not look at."""
     if not invocation.elsewhere:
         return None
     return Finding(
         "unknown",
-        f"{invocation.key}: what {what} changed was not seen, because the work calls"
+        f"{invocation.key}: what {cause} changed was not seen, because the work calls"
         f" {', '.join(invocation.elsewhere)}, and only the output bucket is compared. Test that a"
         " write with an older sequencer is refused there (docs/function.md).",
     )

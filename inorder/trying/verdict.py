@@ -102,10 +102,10 @@ def faults(invocations: Sequence[Invocation], now: float, timeout: int) -> list[
     keys: dict[str, str] = {}
     answered = {run.sequencer: run.began for run in invocations if run.answer}
     for run in invocations:
-        what, _ = run.fault(now, timeout)
-        if what and run.began < answered.get(run.sequencer, 0):
-            keys.setdefault(what, run.key)
-    return [Finding("kept", f"{key}: {what} A retry helped.") for what, key in keys.items()]
+        fault, _ = run.fault(now, timeout)
+        if fault and run.began < answered.get(run.sequencer, 0):
+            keys.setdefault(fault, run.key)
+    return [Finding("kept", f"{key}: {fault} A retry helped.") for fault, key in keys.items()]
 
 
 def fields(text: str) -> dict[str, Any] | None:

@@ -62,8 +62,8 @@ class Work:
             command += ["--target", str(self.packages), "--requirement", str(requirements)]
             done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603
             if done.returncode:
-                said = done.stderr.decode(errors="replace").strip()
-                raise Failure(f"{requirements} cannot be installed:\n{said}")
+                errors = done.stderr.decode(errors="replace").strip()
+                raise Failure(f"{requirements} cannot be installed:\n{errors}")
             wrong = self._import(local)
         if wrong:
             raise Failure(self.what_to_change(wrong))
@@ -85,15 +85,15 @@ class Work:
             if answer.exists():
                 wrong: dict[str, Any] = json.loads(answer.read_text())
                 return wrong
-        said = f"{self.file} ends the process that imports it, with status {done.returncode}."
-        raise Failure(f"{said}\n{done.stderr.decode(errors='replace')}".strip())
+        text = f"{self.file} ends the process that imports it, with status {done.returncode}."
+        raise Failure(f"{text}\n{done.stderr.decode(errors='replace')}".strip())
 
     def what_to_change(self, wrong: Mapping[str, Any]) -> str:
-        """Say why it cannot be loaded, from what `why_not` has found, and what to do."""
-        said = f"{self.file}:{self.function} cannot be loaded: {wrong['said']}."
+        """Say why it cannot be loaded, from the answer of `why_not`, and what to do."""
+        text = f"{self.file}:{self.function} cannot be loaded: {wrong['error']}."
         if "module" in wrong:
-            return f"{said} Install {wrong['module']}, or name it in a requirements.txt beside it."
-        return said
+            return f"{text} Install {wrong['module']}, or name it in a requirements.txt beside it."
+        return text
 
 
 def named(text: str, packages: Path) -> Work:

@@ -32,6 +32,7 @@ from inorder.audit.listing import listing
 from inorder.audit.reading import RECORDS, Reader
 from inorder.audit.repairing import known_sequencer, next_sequencer, repair_event, repaired_at
 from inorder.aws import parked
+from inorder.aws.stack import Stack as DescribedStack
 from inorder.aws.stack import session_with_times_as_text
 from inorder.errors import Failure
 from inorder_fence import ObjectEvent
@@ -382,17 +383,14 @@ class Stack:
         self.file = file  # the list of what was right
         boto3.client("dynamodb").create_table(TableName="keys", **KEY_TABLE)
         self.s3, self.dynamodb, self.sqs = s3, boto3.client("dynamodb"), boto3.client("sqs")
-        described = SimpleNamespace(
-            name="s",
-            parameters={"Policy": "latest-wins"},
-            input_bucket="input",
-            output_bucket="output",
-            key_table="keys",
-            parked_events_queue_url=self.sqs.create_queue(QueueName="parked")["QueueUrl"],
-            waiting_events_queue_url=self.sqs.create_queue(QueueName="waiting")["QueueUrl"],
-            state_machine_arn="m",
-            is_paused=False,
-            quiet_seconds=0,
+        parked_queue, waiting_queue = (
+            self.sqs.create_queue(QueueName=name)["QueueUrl"] for name in ("parked", "waiting")
+        )
+        self.parameters = {"Policy": "latest-wins"}
+        described = DescribedStack(
+            *("s", "input", "output", "keys", "m", parked_queue, "retries", "f", "log"),
+            self.parameters,
+            waiting_events_queue_url=waiting_queue,
         )
         clients = {"s3": s3, "dynamodb": self.dynamodb, "sqs": self.sqs}
         clients["cloudwatch"] = boto3.client("cloudwatch")
@@ -670,7 +668,7 @@ def test_a_damaged_list_costs_requests_and_changes_no_verdict(
             remembering.file.mkdir()
         case "of other work":
             remembering.file.write_bytes(stored)
-            remembering.aws.stack.parameters["HandleDeletions"] = "false"
+            remembering.parameters["HandleDeletions"] = "false"
     assert remembering.asked({"right": 3}) == ALL_OUTPUTS
     if damage != "a folder":
         assert remembering.asked({"right": 3}) == set()
@@ -710,7 +708,7 @@ def test_older_than_repairs_right_outputs_written_before_that_time(
     assert [outcome for _, outcome in audit.repair(report.findings, 1)][:1] == ["Not Started"]
     with pytest.raises(Failure, match="No output is older than"):
         Audit(remembering.aws, older_than=now + timedelta(days=1)).run()
-    remembering.aws.stack.parameters["Policy"] = "every-version"
+    remembering.parameters["Policy"] = "every-version"
     with pytest.raises(Failure, match="none can be made again"):
         Audit(remembering.aws, older_than=now)
 
@@ -774,7 +772,7 @@ def test_any_object_in_the_output_bucket_can_be_read(s3: Any, keeps: Keeps) -> N
 
 def test_in_a_pause_nothing_is_repaired_or_waited_for(stack: Stack) -> None:
     stack.put("x.png")
-    stack.aws.stack.is_paused = True
+    stack.parameters["Paused"] = "true"
     stack.sqs.send_message(QueueUrl=stack.aws.stack.waiting_events_queue_url, MessageBody="{}")
     assert stack.verdicts() == {"x.png": "waiting"}
     audit = stack.audit()
@@ -792,7 +790,7 @@ def test_what_still_waits_after_a_pause_is_not_missing(
 ) -> None:
     """Where each event waits for a while, an object counts as missing only after that time."""
     stack.put("x.png")
-    stack.aws.stack.quiet_seconds = quiet
+    stack.parameters["QuietSeconds"] = str(quiet)
     stack.sqs.send_message(QueueUrl=stack.aws.stack.waiting_events_queue_url, MessageBody="{}")
     began = time.monotonic()
     assert stack.verdicts() == {"x.png": expected}

@@ -21,6 +21,7 @@ from click.testing import CliRunner, Result
 from moto import mock_aws
 
 from inorder import commands, local_aws
+from inorder.aws.stack import Stack
 from inorder.commands import console, executions, local, target
 from inorder.commands import main as commands_main
 from inorder.commands.main import EXTRAS, MODULES, OF_A_CHECKOUT, main
@@ -209,10 +210,9 @@ class Executions:
 def listed_executions(
     monkeypatch: pytest.MonkeyPatch, lists: Sequence[list[Execution]], *options: str
 ) -> Result:
-    stack = SimpleNamespace(
-        stack=SimpleNamespace(parameters={"Policy": "latest-wins"}, is_paused=False)
-    )
-    monkeypatch.setattr(executions, "Connection", lambda _: stack)
+    names = ("s", "in", "out", "keys", "arn", "parked", "retries", "f", "log")
+    stack = Stack(*names, parameters={"Policy": "latest-wins"})
+    monkeypatch.setattr(executions, "Connection", lambda _: SimpleNamespace(stack=stack))
     monkeypatch.setattr(executions, "machine_of", lambda *_: Executions(*lists))
     monkeypatch.setattr(executions, "FOLLOW_SECONDS", 0)
     return run("executions", *options)
