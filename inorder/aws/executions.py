@@ -151,7 +151,6 @@ class LocalStateMachine(StateMachine):
         super().__init__(client, arn)
         self._others = others
         self._running: dict[str, Execution] = {}
-        self._summaries: dict[str, Execution] = {}
 
     def entries(self, arn: str) -> list[Entry]:
         """Read what has happened in an execution from its history, in order."""
@@ -185,7 +184,7 @@ class LocalStateMachine(StateMachine):
         """
         with self._selecting:
             return wanted.select(
-                self._started(arn, started) if status == "RUNNING" else self._summary(arn)
+                self._started(arn, started) if status == "RUNNING" else self.describe(arn).summary
                 for arn, status, started in self._listed(wanted.since)
                 if wanted.covers(started)
             )
@@ -213,14 +212,6 @@ class LocalStateMachine(StateMachine):
                 times = map(_changed_at, page["executions"])
                 if since and max(times, default=since) < since:
                     return
-
-    def _summary(self, arn: str) -> Execution:
-        if arn not in self._summaries:
-            execution = self._ended.get(arn) or execution_of(arn, self.entries(arn))
-            if execution.status == "RUNNING":  # the status may change a moment before the history
-                return execution.summary
-            self._summaries[arn] = execution.summary
-        return self._summaries[arn]
 
     def _started(self, arn: str, started: datetime) -> Execution:
         if arn not in self._running:

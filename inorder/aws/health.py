@@ -54,24 +54,12 @@ class Deployment:
         self.resources = Described(aws.client("cloudformation"), aws.stack.name).resources
 
     @cached_property
-    def machine(self) -> dict[str, Any]:
-        """The state machine of the policy, as Step Functions describes it."""
-        described: dict[str, Any] = self.aws.client("stepfunctions").describe_state_machine(
-            stateMachineArn=self.stack.state_machine_arn
-        )
-        return described
-
-    @cached_property
     def function(self) -> dict[str, Any]:
         """The configuration of the function that does the work."""
         described: dict[str, Any] = self.aws.client("lambda").get_function_configuration(
             FunctionName=self.stack.function_name
         )
         return described
-
-    def queue(self, name: str) -> str:
-        """Give the name of a queue."""
-        return self.resources[name].rpartition("/")[2]
 
     @cached_property
     def alarms(self) -> list[dict[str, Any]]:
@@ -183,7 +171,9 @@ def _keys(deployment: Deployment) -> Checks:
 
 
 def _function(deployment: Deployment) -> Checks:
-    limits = _limits(json.loads(deployment.machine["definition"]))
+    states, arn = deployment.aws.client("stepfunctions"), deployment.stack.state_machine_arn
+    described = states.describe_state_machine(stateMachineArn=arn)
+    limits = _limits(json.loads(described["definition"]))
     timeout = deployment.function["Timeout"]
     limit = min(limits, default=timeout)
     yield _either(
@@ -268,18 +258,16 @@ def _concurrency(deployment: Deployment) -> Checks:
 
 
 def _queues(deployment: Deployment) -> Checks:
-    sqs, visible = deployment.aws.client("sqs"), "ApproximateNumberOfMessages"
     reads = {
         "ParkedEventsQueue": "inorder parked lists them",
         "UndeliveredEventsQueue": "inorder undelivered lists them",
     }
     is_empty = True
     for name, remedy in reads.items():
-        if url := deployment.resources.get(name):
-            answer = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=[visible])
-            if messages := int(answer["Attributes"][visible]):
-                is_empty = False
-                yield Check(WRONG, f"{name} has {counted(messages, 'unread message')}.", remedy)
+        url = deployment.resources.get(name)
+        if url and (unread := waiting.messages(deployment.aws, url)[0]):
+            is_empty = False
+            yield Check(WRONG, f"{name} has {counted(unread, 'unread message')}.", remedy)
     if is_empty:
         yield Check(RIGHT, "No queue has messages that a person must read.")
     mappings = deployment.aws.client("lambda").list_event_source_mappings(
@@ -290,9 +278,10 @@ def _queues(deployment: Deployment) -> Checks:
         for mapping in mappings
         if mapping["State"] in {"Enabled", "Enabling", "Creating"}
     }
-    for name, unread in READ.items():
-        if not deployment.stack.is_paused and deployment.queue(name) not in read:
-            text = f"Nothing reads {name}: {unread}."
+    for name, consequence in READ.items():
+        queue = deployment.resources[name].rpartition("/")[2]
+        if not deployment.stack.is_paused and queue not in read:
+            text = f"Nothing reads {name}: {consequence}."
             yield Check(WRONG, text, "Enable this event source mapping of RetryEventsFunction.")
 
 

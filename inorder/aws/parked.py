@@ -106,10 +106,6 @@ class ParkedEvent(QueuedEvent):
                 return REPLACE
         return f"When the cause is gone, `inorder redrive {self.id[:8]}` starts it again."
 
-    def is_startable(self, named: bool) -> bool:
-        """Tell whether to start it again: an invalid event would fail, so it must be named."""
-        return "event" in self.body and (named or bool(self.subject))
-
 
 def parked_events(aws: Connection, queue_url: str | None = None) -> Generator[ParkedEvent]:
     """Receive each parked event once, or each event of another queue.

@@ -65,18 +65,12 @@ def retrying_events(aws: Connection) -> list[RetryingEvent]:
     lines = [line for page in pages for line in page["events"]]
     lines.sort(key=lambda line: line["timestamp"])
     latest = {entry["message_id"]: entry for line in lines if (entry := _entry(line["message"]))}
-    entries = [entry for entry in latest.values() if entry["message"] == "RetryWaiting"]
-    return sorted(filter(None, map(_event, entries)), key=lambda event: event.next)
-
-
-def backlog(aws: Connection) -> tuple[int, int]:
-    """Count the messages that wait or are handled, and those that are due, as SQS estimates it."""
-    names = ("ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessages")
-    attributes = aws.client("sqs").get_queue_attributes(
-        QueueUrl=aws.stack.retry_events_queue_url, AttributeNames=list(names)
-    )["Attributes"]
-    waiting, due = (int(attributes[name]) for name in names)
-    return waiting, due
+    events: list[RetryingEvent] = []
+    for entry in latest.values():
+        with suppress(KeyError, *UNREADABLE):  # such as of one that cannot be parked
+            if entry["message"] == "RetryWaiting":
+                events.append(RetryingEvent.of(entry))
+    return sorted(events, key=lambda event: event.next)
 
 
 def _entry(message: str) -> dict[str, Any] | None:
@@ -85,11 +79,4 @@ def _entry(message: str) -> dict[str, Any] | None:
         match json.loads(message):
             case {"message": str(name), "message_id": str()} as entry if name in OUTCOMES:
                 return dict(entry)
-    return None
-
-
-def _event(entry: dict[str, Any]) -> RetryingEvent | None:
-    """Read which event waits; None if the line does not tell, as of one that cannot be parked."""
-    with suppress(KeyError, *UNREADABLE):
-        return RetryingEvent.of(entry)
     return None

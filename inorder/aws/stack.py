@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from inorder.local_aws import LocalAws  # which needs an extra
 
 CONNECTIONS = 32  # of a client, at a time
+DEFAULT = Config(
+    connect_timeout=10,
+    max_pool_connections=CONNECTIONS,
+    retries={"mode": "standard", "total_max_attempts": 3},
+)
 
 
 @dataclass(frozen=True)
@@ -217,7 +222,7 @@ class Connection:
         self._endpoint_url = local.endpoint_url if local else None
         # A session makes clients for one thread at a time; each is then for all threads:
         # https://docs.aws.amazon.com/boto3/latest/guide/session.html
-        self._clients: dict[str, Any] = {}
+        self._clients: dict[Any, Any] = {}
         self._making = threading.Lock()
         self.stack = describe(self.client("cloudformation"), stack_name)
         dynamodb = self._session.resource("dynamodb", endpoint_url=self._endpoint_url)
@@ -230,7 +235,7 @@ class Connection:
 
     def client(self, service: str) -> Any:
         """Give a boto3 client, the same one each time; a Failure if the endpoint is not a URL."""
-        return self._client(service, service, Config())
+        return self._client(service, self._session)
 
     def head(self, bucket: str, key: str) -> Any:
         """Read what S3 says about an object; None if there is none."""
@@ -245,7 +250,7 @@ class Connection:
     @property
     def lists(self) -> Any:
         """A client of S3 that gives times as text; see `session_with_times_as_text`."""
-        return self._client("s3 that lists", "s3", Config(), self._with_times_as_text)
+        return self._client("s3", self._with_times_as_text)
 
     @property
     def synchronous(self) -> Any:
@@ -255,23 +260,19 @@ class Connection:
             retries={"total_max_attempts": 1},
             inject_host_prefix=not self.is_local,  # there is no sync-127.0.0.1
         )
-        return self._client("stepfunctions that wait", "stepfunctions", waits)
+        return self._client("stepfunctions", self._session, waits)
 
-    def _client(
-        self, name: str, service: str, config: Config, session: boto3.Session | None = None
-    ) -> Any:
-        default = Config(
-            connect_timeout=10,
-            max_pool_connections=CONNECTIONS,
-            retries={"mode": "standard", "total_max_attempts": 3},
-        )
+    def _client(self, service: str, session: boto3.Session, config: Config | None = None) -> Any:
+        key = service, session, config is None
         with self._making:
             try:
-                if name not in self._clients:
+                if key not in self._clients:
                     # boto3's overloads know literal service names only.
-                    self._clients[name] = (session or self._session).client(  # type: ignore[call-overload]
-                        service, endpoint_url=self._endpoint_url, config=default.merge(config)
+                    self._clients[key] = session.client(  # type: ignore[call-overload]
+                        service,
+                        endpoint_url=self._endpoint_url,
+                        config=DEFAULT.merge(config or Config()),
                     )
             except ValueError as error:
                 raise Failure(str(error)) from None
-            return self._clients[name]
+            return self._clients[key]

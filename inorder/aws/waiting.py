@@ -16,7 +16,7 @@ from inorder.wording import clock, counted, verb
 if TYPE_CHECKING:
     from inorder.aws.stack import Connection
 
-# A message waits, is being handled, or has waited for less than QuietSeconds.
+# A message is due; it is being handled or waits for a retry; or its delay has not ended.
 COUNTS = [
     "ApproximateNumberOfMessages",
     "ApproximateNumberOfMessagesNotVisible",
@@ -25,11 +25,15 @@ COUNTS = [
 MEASURED = timedelta(minutes=15)  # SQS measures the age of the oldest message each minute
 
 
+def messages(aws: Connection, queue_url: str) -> list[int]:
+    """Count the messages of any queue that `COUNTS` names, as SQS estimates it."""
+    answer = aws.client("sqs").get_queue_attributes(QueueUrl=queue_url, AttributeNames=COUNTS)
+    return [int(answer["Attributes"].get(name, 0)) for name in COUNTS]
+
+
 def count(aws: Connection) -> int:
-    """Count the events that wait, as SQS estimates it."""
-    queue = aws.stack.waiting_events_queue_url
-    answer = aws.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=COUNTS)
-    return sum(int(answer["Attributes"].get(name, 0)) for name in COUNTS)
+    """Count the events that wait."""
+    return sum(messages(aws, aws.stack.waiting_events_queue_url))
 
 
 def oldest(aws: Connection) -> datetime | None:

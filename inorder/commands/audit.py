@@ -4,15 +4,13 @@ import sys
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
 
 import click
 from rich.console import Console
 from rich.progress import (
     MofNCompleteColumn,
     Progress,
-    ProgressColumn,
-    Task,
+    TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
 )
@@ -104,7 +102,7 @@ def audit(
     if as_json:
         for finding in report.findings:
             click.echo(to_json(finding.described()))
-    _exit(report)
+    sys.exit(0 if report.is_right else SOMETHING_IS_WRONG)
 
 
 @click.command()
@@ -128,10 +126,6 @@ def backfill(
     report = _run(auditor, grace, only_missing=True)
     _show(report)
     _repair(auditor, report, {Verdict.MISSING}, yes, concurrency)
-    _exit(report)
-
-
-def _exit(report: Report) -> None:
     sys.exit(0 if report.is_right else SOMETHING_IS_WRONG)
 
 
@@ -204,18 +198,17 @@ def _show(report: Report, repair: bool = False, foreign: bool = False) -> None:
         say("A repair leaves foreign outputs as they are. Replace them with --repair --foreign.")
 
 
-class _Rate(ProgressColumn):
-    """Shows how many are done in a second."""
-
-    def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:,.0f}/s" if task.speed else "")
-
-
 @contextmanager
 def _progress() -> Iterator[Progress]:
     """Show progress beside the results, on a terminal only; what it prints shows anywhere."""
     console = Console(stderr=True)
-    columns: list[Any] = [TextColumn("{task.description}"), MofNCompleteColumn(), _Rate()]
-    columns.append(TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as it:
-        yield it
+    with Progress(
+        TextColumn("{task.description}"),
+        MofNCompleteColumn(),
+        TaskProgressColumn(show_speed=True),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
+        yield progress

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -51,7 +52,9 @@ def up(
         local = _running() or _started(port)
         if port not in {None, local.port}:
             raise click.ClickException(f"A local AWS runs on port {local.port} already: make down")
-        before = _stack(local, stack_name)
+        before = None
+        with suppress(ClientError):  # there is none
+            before = describe(local.client("cloudformation"), stack_name)
         say(f"Deploying template.yaml to {local.endpoint_url} ...")
         parameters = {"Policy": policy} if policy else {}
         if own:
@@ -74,11 +77,10 @@ def up(
 def down() -> None:
     """Stop the local AWS that `up` started."""
     with alone("local-aws"):
-        local = _running()
-        if not local:
-            say("No local AWS is running.")
-        else:
+        if local := _running():
             local.stop()
+        else:
+            say("No local AWS is running.")
         (commands.OUT / LOCAL_AWS_FILE).unlink(missing_ok=True)
 
 
@@ -94,13 +96,6 @@ def _started(port: int | None) -> LocalAws:
     local = local_aws.start(commands.OUT / "local-aws", port)
     local_aws.remember(local, commands.OUT / LOCAL_AWS_FILE)
     return local
-
-
-def _stack(local: LocalAws, name: str) -> Stack | None:
-    try:
-        return describe(local.client("cloudformation"), name)
-    except ClientError:
-        return None
 
 
 def _work(local: LocalAws, stack: Stack) -> str:

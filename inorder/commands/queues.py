@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import click
 
-from inorder.aws import parked, retrying
+from inorder.aws import parked, retrying, waiting
 from inorder.aws.parked import ParkedEvent
 from inorder.aws.stack import Connection
 from inorder.commands.terminal import deployed, print_entry, printable, say
@@ -77,8 +77,8 @@ def list_retrying(stack_name: str, as_json: bool) -> None:
             failed = f"failed {counted(event.attempts, 'time')} since {clock(event.since)}"
             line = f"event {event.sequencer}, {failed}, tried again at {clock(event.next)}"
             print_entry(f"{event.id[:8]}  {event.subject}", line, event.reasons[:REASON_CHARACTERS])
-    waiting, due = retrying.backlog(aws)
-    say(f"The retry queue has about {counted(waiting, 'waiting message')}, and {due} due.")
+    due, *waits = waiting.messages(aws, aws.stack.retry_events_queue_url)
+    say(f"The retry queue has about {counted(sum(waits), 'waiting message')}, and {due} due.")
 
 
 @click.command()
@@ -139,8 +139,8 @@ def _show(
     for event in sorted(events, key=lambda event: event.parked_at):
         why = (overtaken or {}).get(event.id, "")
         if as_json:
-            described = {"id": event.id, "parked_at": event.parked_at.isoformat(), **event.body}
-            click.echo(json.dumps(described | ({"overtaken": why} if why else {})))
+            fields = {"id": event.id, "parked_at": event.parked_at.isoformat(), **event.body}
+            click.echo(json.dumps(fields | ({"overtaken": why} if why else {})))
         else:
             line = f"event {event.sequencer or '(unknown)'}, since {clock(event.parked_at)}"
             helps = [] if overtaken is None else [parked.remedy(event, overtaken)]
@@ -153,9 +153,11 @@ def _show(
 def _redrive(
     aws: Connection, events: Sequence[ParkedEvent], queue_url: str, named: bool = False
 ) -> None:
-    startable = {event.id for event in events if event.is_startable(named)}
+    startable = set()
     for event in events:
-        if event.id not in startable:
+        if "event" in event.body and (named or event.subject):  # an invalid one must be named
+            startable.add(event.id)
+        else:
             say(f"Left out, would fail again: {event.id[:8]} {event.reason}")
     for event in parked.redrive(aws, startable, queue_url):
         click.echo(f"Started: {event.id[:8]} {printable(event.subject)}")

@@ -1,5 +1,6 @@
 """Each execution of the object's events: how it ended, and what it says of why."""
 
+from collections.abc import Callable
 from datetime import datetime
 
 from inorder.model.execution import Execution
@@ -15,6 +16,7 @@ BY_FUNCTION = (
     "The function answered that this event has nothing to do: its object had been replaced or"
     " deleted, a newer output was there, or it is a folder marker."
 )
+NO_CAUSE = "Nothing that was read says which event did that."
 NO_END = (
     "The log does not have its end; the last state there is {}. It can no longer run: it has died,"
     " or the log lacks entries."
@@ -43,22 +45,21 @@ def tell_execution(view: View, execution: Execution) -> ToldExecution:
 
 def _explain(view: View, execution: Execution, outcome: str) -> Explained:
     last = execution.path[-1] if execution.path else "a state that is not known"
-    explain = {"Retrying": _retried, "Waiting": _waits, "Superseded": _dropped}
-    explain["Duplicate"] = _dropped
-    if outcome in explain:
-        return explain[outcome](view, execution)
-    texts = {
-        "Processed": _processed(execution),
-        "Working": f"It is in {last}.",
-        "Unknown": NO_END.format(last),
-    }
-    if outcome in texts:
-        return None, texts[outcome]
-    if execution.status == "SUCCEEDED":
-        return None, f"It ended in {last}, an outcome of the policy's own."
-    is_foreseen = not (execution.error and execution.steps) or execution.steps[-1].type == "Fail"
-    reason = sentence(reason_of(execution))
-    return None, reason if is_foreseen else f"The policy has no state for this: {reason}"
+    if outcome in EXPLAINING:
+        return EXPLAINING[outcome](view, execution)
+    if outcome == "Processed":
+        text = _processed(execution)
+    elif outcome == "Working":
+        text = f"It is in {last}."
+    elif outcome == "Unknown":
+        text = NO_END.format(last)
+    elif execution.status == "SUCCEEDED":
+        text = f"It ended in {last}, an outcome of the policy's own."
+    else:
+        text = sentence(reason_of(execution))
+        if execution.error and execution.steps and execution.steps[-1].type != "Fail":
+            text = f"The policy has no state for this: {text}"
+    return None, text
 
 
 def _processed(execution: Execution) -> str:
@@ -74,10 +75,7 @@ def _dropped(view: View, execution: Execution) -> Explained:
     sequencer = as_dict(read.get("sequencer")).get("S")
     if not isinstance(sequencer, str):
         is_answer = "answer" in read or execution.answer is not None
-        return (
-            None,
-            BY_FUNCTION if is_answer else "Nothing that was read says which event did that.",
-        )
+        return None, BY_FUNCTION if is_answer else NO_CAUSE
     is_newer, end = execution.outcome == "Superseded", execution.stopped or view.facts.now
     others = (
         (at, other.arn)
@@ -128,6 +126,14 @@ def _retried(view: View, execution: Execution) -> Explained:
         if queued.queue == "retrying" and queued.sequencer == execution.sequencer:
             return Cause(*identity, at=queued.next), f"{reason} {view.retried(queued)}"
     return None, f"{reason} It was handed to the retry queue; nothing says when it will be retried."
+
+
+EXPLAINING: dict[str, Callable[[View, Execution], Explained]] = {
+    "Retrying": _retried,
+    "Waiting": _waits,
+    "Superseded": _dropped,
+    "Duplicate": _dropped,
+}
 
 
 def id_of(arn: str | None) -> str:

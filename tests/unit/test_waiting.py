@@ -88,7 +88,6 @@ def test_a_queue_without_a_reader_is_wrong_unless_paused(
         aws=SimpleNamespace(client=lambda _: clients),
         stack=SimpleNamespace(is_paused=is_paused),
         resources=names | {"RetryEventsFunction": "f"},
-        queue=lambda name: names[name].rpartition("/")[2],
     )
     wrong = [each.text for each in health._queues(asked) if each.state == health.WRONG]
     assert [each.split()[2].rstrip(":") for each in wrong] == unread
