@@ -63,7 +63,7 @@ def print_bill(bill: Bill, events: float) -> None:
     ]
     fixed = sum(line.dollars for line in bill.lines if line.is_fixed)
     rows.append((f"A month of {bill.name}", f"{events:,.0f}", "events", f"{bill.dollars:,.2f}"))
-    rows.append(("- whatever happens", "", "", f"{fixed:,.2f}"))
+    rows.append(("- without events", "", "", f"{fixed:,.2f}"))
     rows.append(("- a million events", "", "", f"{(bill.dollars - fixed) / events * 1e6:,.2f}"))
     print_rows((f"Prices: {cost.prices_of()}", "Quantity", "", "Dollars"), *rows)
 
