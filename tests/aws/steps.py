@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from inorder import PROJECT
-from inorder.aws import parked
+from inorder.aws import parked, waiting
 from inorder.aws.executions import start
 from inorder.aws.log import state_machine
 from inorder.demo.pictures import SLOW_EVERY, PicturePair, own_pairs
@@ -30,7 +30,8 @@ LATEST_WINS = STATES["latest-wins"]
 LINK_SECONDS = 900  # S3 needs about five minutes until it sends a new bucket's events
 RETRIED_SECONDS = 900  # until an event that is retried must be done
 REFUSED = f"{PREFIX}refused/"  # of uploads that come while the function may not run
-INVOCATIONS_OF_A_KEY, OF_OTHERS = 4, 2  # at once: the demonstration's; the sweep's and a retry's
+# Of the demonstration, each with four invocations: an account may have a concurrency of ten only.
+KEYS_AT_ONCE = 2
 
 
 class Unknown(Exception):
@@ -66,21 +67,13 @@ def tell_stories(trial: Trial) -> str:
     return ", ".join(f"{number} of {policy}" for policy, number in stories.items())
 
 
-def keys_at_once(concurrency: int) -> int:
-    """Give how many keys the demonstration may have at once, so that Lambda refuses no call."""
-    return max(1, (concurrency - OF_OTHERS) // INVOCATIONS_OF_A_KEY)
-
-
 def show_demonstration(trial: Trial) -> str:
     """Outputs are stale without coordination; with it, none is, and no event is done twice."""
-    limits = trial.aws.client("lambda").get_account_settings()["AccountLimit"]
     pairs = own_pairs(int(trial.either(30, SLOW_EVERY)))
-    possible = min(len(pairs), keys_at_once(limits["UnreservedConcurrentExecutions"]))
-    at_once = int(trial.either(possible, 2))  # a local invocation is a process
 
     def show(policy: str, number: int, pair: PicturePair) -> Counter[str]:
         key, slow = f"by-hand/{policy}/{pair.key}", b"" if number % SLOW_EVERY else b"slow"
-        with ThreadPoolExecutor(INVOCATIONS_OF_A_KEY) as pool:
+        with ThreadPoolExecutor(4) as pool:
             old = trial.change(key, pair.old + slow, "00B1")
             runs = [pool.submit(trial.outcome, policy, old)]
             time.sleep(GAP_SECONDS)
@@ -92,12 +85,12 @@ def show_demonstration(trial: Trial) -> str:
         return Counter(stale=int(is_stale), again=again.count(("Processed", "Processed")))
 
     def shown(policy: str) -> Counter[str]:
-        with ThreadPoolExecutor(at_once) as pool:
+        with ThreadPoolExecutor(KEYS_AT_ONCE) as pool:
             counts = pool.map(lambda numbered: show(policy, *numbered), enumerate(pairs, 1))
             return sum(counts, Counter[str]())
 
     off, on = shown(UNCOORDINATED), shown("latest-wins")
-    seen = f"{len(pairs)} keys, {at_once} at once; stale outputs: {off['stale']}, coordinated"
+    seen = f"{len(pairs)} keys; stale outputs: {off['stale']}, coordinated"
     seen += f" {on['stale']}; events processed twice: {off['again']}, coordinated {on['again']}"
     assert (off["stale"] > 0, on["stale"], on["again"]) == (True, 0, 0), seen
     return seen
@@ -191,6 +184,22 @@ def sweep(trial: Trial) -> str:
     return f"an output {seconds:.0f} s after the lock was put there"
 
 
+def pause(trial: Trial) -> str:
+    """An upload waits in a pause, and is processed after the deployment that ends it."""
+    key = f"{PREFIX}paused.png"
+    trial.deploy(Paused="true")
+    try:
+        time.sleep(trial.either(60, 0))  # until EventBridge uses the changed rule
+        trial.s3.put_object(Bucket=trial.input_bucket, Key=key, Body=picture(RED))
+        trial.wait(lambda: waiting.count(trial.aws) == 1, RETRIED_SECONDS, "the event that waits")
+        time.sleep(trial.either(60, 1))
+        assert not trial.output(key), "an upload was processed in the pause"
+    finally:
+        trial.deploy()
+    seconds = trial.wait(lambda: bool(trial.output(key)), RETRIED_SECONDS, "its output")
+    return f"an output {seconds:.0f} s after the end of the pause"
+
+
 def throttle_table(trial: Trial) -> str:
     """The state machine knows by name how DynamoDB throttles."""
     event = trial.change("by-hand/throttled.png", picture(RED), "00D1")
@@ -250,5 +259,5 @@ def delete(trial: Trial) -> str:
 
 STEPS = [
     *(tell_stories, show_demonstration, refuse_calls, read_pauses),
-    *(park_and_redrive, sweep, throttle_table),
+    *(park_and_redrive, sweep, pause, throttle_table),
 ]

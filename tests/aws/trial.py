@@ -22,7 +22,10 @@ from tests.policies.places import Place
 
 NAME = "inorder-test-"
 PREFIX = "rule/"  # of the keys for which the rule starts executions
-PARAMETERS = {"KeyPrefix": PREFIX, "MaximumPixels": "50000", "SlowMark": "slow", "SlowSeconds": "5"}
+PARAMETERS = {
+    **{"KeyPrefix": PREFIX, "MaximumPixels": "50000", "SlowMark": "slow", "SlowSeconds": "5"},
+    "Paused": "false",
+}
 
 
 class Trial(Place):
@@ -44,13 +47,14 @@ class Trial(Place):
         """Give a number of seconds, or of anything else, that is smaller on the local AWS."""
         return on_local if self.local else on_aws
 
-    def deploy(self) -> None:
-        """Deploy what `make build` has built; a Failure ends as SAM did."""
+    def deploy(self, **changed: str) -> None:
+        """Deploy what `make build` has built, with some parameters changed; fail as SAM does."""
+        parameters = PARAMETERS | changed
         if self.local:
-            sam_deploy(self.local, self.name, PARAMETERS, PROJECT / "template.yaml")
+            sam_deploy(self.local, self.name, parameters, PROJECT / "template.yaml")
         else:
             command = [sys.executable, "-m", "samcli", "deploy", "--stack-name", self.name]
-            command += ["--parameter-overrides", *map("=".join, PARAMETERS.items())]
+            command += ["--parameter-overrides", *map("=".join, parameters.items())]
             done = subprocess.run(  # noqa: S603 - our own interpreter
                 command, cwd=PROJECT, capture_output=True, text=True, check=False
             )
