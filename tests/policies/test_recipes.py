@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from inorder import PROJECT
+from inorder.asl import check_file
 from inorder.model import policies
 
 FOLDER = PROJECT / "docs" / "recipes"
@@ -20,9 +21,10 @@ RECIPES = sorted(FOLDER.glob("*.diff"))
 FIRST_WINS = FOLDER / "first_wins" / "README.md"
 # Bytecode is copied, so that no copy compiles all files again; not what is being written of it.
 NOT_COPIED = shutil.ignore_patterns(".git", ".venv", ".aws-sam", "out", ".*_cache", "*.pyc.*")
-STATES = ["-m", "pytest", "-qq", "tests/policies/test_states.py", "--policy"]
-EVERY = "tests/policies/test_every_policy.py", "tests/policies/test_policy_facts.py"
-PROVED = ["-m", "pytest", "-qq", *EVERY, "tests/template", "tests/proof/model"]
+STATES = ("tests/policies/test_states.py",)
+# All but the longest searches.
+ALL = (*STATES, "tests/policies/test_every_policy.py", "tests/policies/test_policy_facts.py")
+PROVED = (*ALL, "tests/template", "tests/proof/model", "-k", "not transient")
 
 
 def test_the_page_links_all_recipes_and_at_most_six_exist() -> None:
@@ -31,27 +33,26 @@ def test_the_page_links_all_recipes_and_at_most_six_exist() -> None:
     assert 0 < len(RECIPES) <= 6
 
 
-def run(project: Path, *commands: list[str]) -> None:
-    """Run commands in a copy of the project, which must succeed."""
-    for command in commands:
-        done = subprocess.run(  # noqa: S603
-            command,
-            cwd=project,
-            env=os.environ | {"PYTHONPATH": f"{project}:{project / 'functions'}"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+def run(project: Path, *command: str) -> None:
+    """Run a command in a copy of the project, which must succeed."""
+    done = subprocess.run(  # noqa: S603
+        command,
+        cwd=project,
+        env=os.environ | {"PYTHONPATH": f"{project}:{project / 'functions'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
-def parts(project: Path, policy: str, *more: list[str]) -> list[list[str]]:
-    """List the commands that prove a policy: quick ones and, at night, all."""
+def prove(project: Path, policy: str, *tests: str) -> None:
+    """Prove a policy of a copy by some tests; at night, by all."""
     if os.environ.get("NIGHT"):
-        return [["make", "--old-file", ".venv/installed", "prove", f"POLICY={policy}"]]
-    file = policies.asl_file(policy, project)
-    check = ["-m", "inorder.commands.main", "check", file]
-    return [[sys.executable, *command] for command in (check, [*STATES, policy], *more)]
+        run(project, "make", "--old-file", ".venv/installed", "prove", f"POLICY={policy}")
+    else:
+        assert check_file(project / policies.asl_file(policy, project)) == []
+        run(project, sys.executable, "-m", "pytest", "-qq", "--policy", policy, *tests)
 
 
 @pytest.fixture
@@ -69,11 +70,12 @@ def test_a_copy_with_the_recipe_passes_the_proof(recipe: Path, project: Path) ->
         if policies.own_file(name) == policies.asl_file(name)
         and policies.asl_file(name) in recipe.read_text()
     ]
-    run(project, ["git", "apply", str(recipe)], *parts(project, policy))
+    run(project, "git", "apply", str(recipe))
+    prove(project, policy, *STATES)
 
 
 def test_first_wins_as_its_page_makes_it_keeps_its_promise(project: Path) -> None:
     """The page's commands are run; the model searches what may happen."""
     [commands] = re.findall(r"```sh\n(.+?)```", FIRST_WINS.read_text(), re.DOTALL)
-    run(project, ["bash", "-e", "-c", commands])
-    run(project, *parts(project, "first-wins", [*PROVED, "--policy", "first-wins"]))
+    run(project, "bash", "-e", "-c", commands)
+    prove(project, "first-wins", *PROVED)
