@@ -25,6 +25,10 @@ PARTS: dict[str, tuple[str | None, str]] = {
         "func, request_id, log_text, error, duration_ms, log_source",
         "count the invocations of functions, with their seconds",
     ),
+    "services.lambda_svc.acquire_worker": (
+        "func_name, config, code_zip, qualifier, max_concurrency",
+        "let an invocation wait for a process of its function",
+    ),
     "services.s3._fire_s3_event": (
         "bucket_name, key, event_name, size, etag, deletion_type, restore_event_data, version_id,"
         " sequencer, object_extra, record_extra",

@@ -26,6 +26,7 @@ if yaml.__with_libyaml__:  # SAM's parser of templates takes seven times as long
 settings.register_profile("any-speed", suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-speed")
 
+FEW_WORKERS = "tests.support.few_workers"  # the module that is the server
 # A wait of 5 s takes 0.6 s.
 WAIT_SCALE = 0.12
 
@@ -85,7 +86,8 @@ def null_versions() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
-    with local_aws.start(tmp_path_factory.mktemp("local-aws"), wait_scale=WAIT_SCALE) as server:
+    folder = tmp_path_factory.mktemp("local-aws")
+    with local_aws.start(folder, wait_scale=WAIT_SCALE, server=FEW_WORKERS) as server:
         yield server
 
 

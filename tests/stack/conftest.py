@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
 
-from inorder import PROJECT
+from inorder import PROJECT, local_aws
 from inorder.aws import parked
 from inorder.aws.executions import LocalStateMachine, wait_until
 from inorder.aws.stack import Stack, deploy, read_object
@@ -23,7 +23,7 @@ from inorder.model.execution import Execution
 from inorder_fence.fenced_output import output_key
 from inorder_fence.records import object_key, retry_id, s3_object
 from inorder_fence.stuck import DEAD_AFTER
-from tests.conftest import colour_of
+from tests.conftest import FEW_WORKERS, WAIT_SCALE, colour_of
 
 SECONDS = 90  # no execution of these tests takes as long, even on a busy machine
 # A second message of an event waits while the first one may retry: for 300 s and a delay.
@@ -217,6 +217,14 @@ class Workflow:
         finally:
             events.enable_rule(Name=rule)
 
+    def allow_plain_http(self) -> None:
+        """Remove the policies that want TLS, as functions call the local AWS over plain HTTP."""
+        for bucket in (self.stack.input_bucket, self.stack.output_bucket):
+            self.s3.delete_bucket_policy(Bucket=bucket)
+        for name in ("RetryEvents", "ParkedEvents", "UndeliveredEvents", "WaitingEvents"):
+            url = self.resource(f"{name}Queue")
+            self.local.client("sqs").set_queue_attributes(QueueUrl=url, Attributes={"Policy": ""})
+
     def unfinished(self) -> list[dict[str, Any]]:
         """List the records that are locked, or that the schedule would find."""
         names = {"lock_token", "in_progress_since"}
@@ -286,6 +294,27 @@ def fence(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fence")
     make("fence", f"FENCE={folder}")
     return folder
+
+
+def as_if_over_tls(request: Any, **_: Any) -> None:
+    request.headers["X-Forwarded-Proto"] = "https"  # as a proxy that ends TLS does
+
+
+@pytest.fixture(scope="session")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
+    """Start a local AWS that enforces functions' roles; our key ``test`` is its root user.
+
+    It tries asynchronous calls again soon, and there is no host sync-127.0.0.1.
+    """
+    settings = {
+        "AUTH": "true",
+        "AWS_DISABLE_HOST_PREFIX_INJECTION": "true",
+        "LAMBDA_ASYNC_RETRY_BASE_SECONDS": "0.1",
+    }
+    folder = tmp_path_factory.mktemp("strict-aws")
+    with local_aws.start(folder, None, WAIT_SCALE, settings, FEW_WORKERS) as server:
+        server.session.events.register("before-send", as_if_over_tls)
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 
-from inorder import local_aws
 from inorder.aws.executions import wait_until
 from inorder.aws.stack import Described, sam_deploy
 from inorder.local_aws import LocalAws
-from tests.conftest import WAIT_SCALE
 from tests.stack.conftest import SECONDS
 from tests.support.contents import AGAIN, EXAMPLE, ORDER, kinesis_record, sqs_record
 from tests.support.replacing import replaced
@@ -23,15 +21,6 @@ from tests.support.replacing import replaced
 REFUSING_BUS = "arn:aws:events:us-east-1:210987654321:event-bus/another"
 ONCE, TWICE = ({"processed": 1, "skipped": count, "failed": 0} for count in (0, 1))
 FAILED = {"processed": 0, "skipped": 0, "failed": 1}
-
-
-@pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
-    """Start a local AWS that enforces the function's role, and has no host sync-127.0.0.1."""
-    settings = {"AUTH": "true", "AWS_DISABLE_HOST_PREFIX_INJECTION": "true"}
-    folder = tmp_path_factory.mktemp("local-aws")
-    with local_aws.start(folder, wait_scale=WAIT_SCALE, settings=settings) as started:
-        yield started
 
 
 class Example:
@@ -168,8 +157,8 @@ class Example:
 
 
 @pytest.fixture(scope="module")
-def unique(local: LocalAws, tmp_path_factory: pytest.TempPathFactory) -> Example:
-    return Example(local, tmp_path_factory.mktemp("unique"))
+def unique(strict: LocalAws, tmp_path_factory: pytest.TempPathFactory) -> Example:
+    return Example(strict, tmp_path_factory.mktemp("unique"))
 
 
 @pytest.fixture(autouse=True)

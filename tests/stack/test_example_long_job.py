@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -12,16 +11,14 @@ import jmespath  # type: ignore[import-untyped]
 import pytest
 from click.testing import CliRunner
 
-from inorder import PROJECT, local_aws
+from inorder import PROJECT
 from inorder.asl import check_file
 from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy, sam_deploy
 from inorder.commands.main import main
 from inorder.local_aws import LocalAws
-from tests.conftest import WAIT_SCALE
 from tests.stack.conftest import SECONDS, Workflow
 from tests.stack.test_examples import outputs_of
-from tests.stack.test_least_privilege import QUEUES, as_if_over_tls
 from tests.support.replacing import replaced
 
 EXAMPLE = PROJECT / "examples" / "long_job"
@@ -53,15 +50,6 @@ def handler(payload, context):
 """
 
 
-@pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
-    """Start a local AWS that enforces the functions' roles."""
-    folder = tmp_path_factory.mktemp("local-aws")
-    with local_aws.start(folder, wait_scale=WAIT_SCALE, settings={"AUTH": "true"}) as started:
-        started.session.events.register("before-send", as_if_over_tls)
-        yield started
-
-
 class Jobs(Workflow):
     """The main stack with the example, some of whose jobs wait or fail."""
 
@@ -81,12 +69,7 @@ class Jobs(Workflow):
         self.function, self.machine = example["FunctionArn"], example["StateMachineArn"]
         super().__init__(local, deploy(local, STACK, {"WorkFunctionArn": self.function}))
         self.states = local.client("stepfunctions")
-        # Here, functions call AWS over plain HTTP, which these policies refuse.
-        for bucket in (self.stack.input_bucket, self.stack.output_bucket):
-            self.s3.delete_bucket_policy(Bucket=bucket)
-        for name in QUEUES:
-            url = self.resource(f"{name}Queue")
-            local.client("sqs").set_queue_attributes(QueueUrl=url, Attributes={"Policy": ""})
+        self.allow_plain_http()
 
     def job(self, key: str, number: int = 1) -> str:
         """Wait until so many events are processed, and give the ARN of the last one's job."""
@@ -131,8 +114,8 @@ class Jobs(Workflow):
 
 
 @pytest.fixture(scope="module")
-def jobs(local: LocalAws, tmp_path_factory: pytest.TempPathFactory) -> Jobs:
-    return Jobs(local, tmp_path_factory.mktemp("jobs"))
+def jobs(strict: LocalAws, tmp_path_factory: pytest.TempPathFactory) -> Jobs:
+    return Jobs(strict, tmp_path_factory.mktemp("jobs"))
 
 
 def test_a_deletion_removes_the_output_of_a_job_in_parts(jobs: Jobs) -> None:

@@ -2,13 +2,12 @@
 
 import json
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from inorder import PROJECT, local_aws
+from inorder import PROJECT
 from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy, sam_deploy
 from inorder.local_aws import LocalAws
@@ -69,11 +68,8 @@ class Rows:
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rows]:
-    """Deploy to a local AWS that enforces the function's role, and tries again soon."""
-    settings = {"AUTH": "true", "LAMBDA_ASYNC_RETRY_BASE_SECONDS": "0.1"}
-    with local_aws.start(tmp_path_factory.mktemp("local-aws"), settings=settings) as local:
-        yield Rows(local, "rows", {})
+def alone(strict: LocalAws) -> Rows:
+    return Rows(strict, "rows", {})
 
 
 def test_alone_a_row_follows_its_object_and_leaves_a_tombstone(alone: Rows) -> None:

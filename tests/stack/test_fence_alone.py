@@ -1,14 +1,13 @@
 """The example of the fence alone: a slow function, a deletion, and what fails."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from shutil import copytree
 from typing import Any
 
 import pytest
 
-from inorder import PROJECT, local_aws
+from inorder import PROJECT
 from inorder.aws.executions import wait_until
 from inorder.aws.stack import read_object, sam_deploy
 from inorder.local_aws import LocalAws
@@ -49,14 +48,6 @@ fence = replace(fence, work=slow_work)
 """
 
 
-@pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
-    """Start a local AWS that enforces the function's role, and tries again soon."""
-    settings = {"AUTH": "true", "LAMBDA_ASYNC_RETRY_BASE_SECONDS": "0.1"}
-    with local_aws.start(tmp_path_factory.mktemp("local-aws"), settings=settings) as started:
-        yield started
-
-
 class Example:
     """The example, deployed with a function that waits."""
 
@@ -87,8 +78,8 @@ class Example:
 
 
 @pytest.fixture(scope="module")
-def fenced(local: LocalAws, tmp_path_factory: pytest.TempPathFactory) -> Example:
-    return Example(local, tmp_path_factory.mktemp("fenced"))
+def fenced(strict: LocalAws, tmp_path_factory: pytest.TempPathFactory) -> Example:
+    return Example(strict, tmp_path_factory.mktemp("fenced"))
 
 
 def test_a_slow_function_replaces_no_newer_output(fenced: Example) -> None:

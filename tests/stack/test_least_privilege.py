@@ -14,17 +14,14 @@ machine's role. `test_roles` has all actions of every role. Three differences fr
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
-from inorder import local_aws
 from inorder.aws.stack import deploy
+from inorder.local_aws import LocalAws
 from inorder.model.execution import Execution
-from tests.conftest import WAIT_SCALE, picture
+from tests.conftest import picture
 from tests.stack.conftest import GREEN, MAGENTA, RED, Colour, Workflow
-
-QUEUES = ("RetryEvents", "ParkedEvents", "UndeliveredEvents", "WaitingEvents")
 
 
 @contextmanager
@@ -41,23 +38,11 @@ def denied(workflow: Workflow, action: str, resource: str) -> Iterator[None]:
         iam.delete_role_policy(**policy)
 
 
-def as_if_over_tls(request: Any, **_: Any) -> None:
-    request.headers["X-Forwarded-Proto"] = "https"  # as a proxy that ends TLS does
-
-
 @pytest.fixture(scope="module")
-def workflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workflow]:
-    """Deploy to a local AWS that enforces IAM; our key ``test`` is its root user."""
-    folder = tmp_path_factory.mktemp("local-aws")
-    with local_aws.start(folder, None, WAIT_SCALE, {"AUTH": "true"}) as local:
-        local.session.events.register("before-send", as_if_over_tls)
-        workflow = Workflow(local, deploy(local, "least", {}))
-        for bucket in (workflow.stack.input_bucket, workflow.stack.output_bucket):
-            workflow.s3.delete_bucket_policy(Bucket=bucket)
-        for name in QUEUES:
-            url = workflow.resource(f"{name}Queue")
-            local.client("sqs").set_queue_attributes(QueueUrl=url, Attributes={"Policy": ""})
-        yield workflow
+def workflow(strict: LocalAws) -> Workflow:
+    workflow = Workflow(strict, deploy(strict, "least", {}))
+    workflow.allow_plain_http()
+    return workflow
 
 
 def uploaded(

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from inorder import local_aws, local_server
 from inorder.local_aws import LocalAws
+from tests.support.few_workers import bound_workers
 from tests.support.local_calls import Call, take_over
 
 FOLDER = "HELD_CALLS_FOLDER"
@@ -66,4 +67,5 @@ def stop(state: str, when: str) -> None:
 
 if __name__ == "__main__":
     take_over(make)
+    bound_workers()
     local_server.serve()
