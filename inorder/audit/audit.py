@@ -62,16 +62,9 @@ class Report:
 class Audit:
     """An audit of the keys that begin with a prefix.
 
-    Parked events are received only if something is wrong.
-
-    Parameters
-    ----------
-    aws : Connection
-    prefix : str
-    older_than : datetime or None
-        Whether right outputs are *old*: those that were written before.
-    cache : Path or None
-        A file that keeps which outputs were right, so that nobody asks about these again.
+    Parked events are received only if something is wrong. Right outputs that were written before
+    `older_than` are *old*. The file `cache` keeps which outputs were right, so that nobody asks
+    about these again.
     """
 
     def __init__(
@@ -101,16 +94,8 @@ class Audit:
         processed. So it is read again after `grace` seconds, and as many as each event waits, and
         is wrong only if nothing has changed meanwhile, and no execution is at it.
 
-        Parameters
-        ----------
-        progress : Progress
-        grace : float
-            Seconds between the two readings.
-        only_missing : bool
-            Whether to look for sources without an output only, and not for outputs without source.
-        wait : bool
-            Whether to wait until each output is right, or something is wrong that nothing will act
-            on.
+        With `only_missing`, outputs without a source are not looked for. With `wait`, it ends when
+        each output is right, or something is wrong that nothing will act on.
         """
         if wait:
             self.refuse_in_a_pause()

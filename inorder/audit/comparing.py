@@ -48,30 +48,20 @@ WRONG = frozenset(Verdict) - {Verdict.RIGHT, Verdict.WAITING, Verdict.SKIPPED}
 
 @dataclass(frozen=True)
 class Scope:
-    """What a stack processes, and what it keeps.
-
-    Attributes
-    ----------
-    table : str
-        Empty if the policy has no records.
-    without_output : frozenset of str
-        The outcomes after which an event has no output.
-    older_than : datetime or None
-        Outputs that were written before are to be made again, though they are right.
-    pause : str
-        Why the event of each output that is not right may wait; "" if none does. Nobody can tell
-        which ones wait, because SQS does not list messages.
-    """
+    """What a stack processes, and what it keeps."""
 
     bucket: str
     output_bucket: str
-    table: str
+    table: str  # "" if the policy has no records
     keeps: Keeps
     handles_deletions: bool
     key_prefix: str = ""
     key_suffix: str = ""
-    without_output: frozenset[str] = frozenset()
+    without_output: frozenset[str] = frozenset()  # the outcomes after which there is no output
+    # Outputs that were written before are to be made again, though they are right.
     older_than: datetime | None = None
+    # Why the event of each output that is not right may wait; "" if none does. Nobody can tell
+    # which ones wait, because SQS does not list messages.
     pause: str = ""
 
     @property
@@ -103,47 +93,35 @@ class Reading:
 
     The order matters for a repair: the source is at least as new as any event whose sequencer is
     known, so the repair of that source may supersede all of those.
-
-    Attributes
-    ----------
-    record, retries : Mapping[str, str]
-        The attributes of its record, and of the record of its event's retries, or nothing if there
-        is no such record.
-    output : OutputState
-        Without an ETag if there is no output.
-    source : ObjectEvent or None
-        The object, as if an event without a sequencer had created it; None if there is no object.
-    is_comparable : bool
-        False for an object without a version under a policy that keeps each version: its outputs
-        are named by sequencers, which S3 does not list.
-    refusal : str
-        Why S3 or DynamoDB refuses to show it. Then nothing else is known.
     """
 
     subject: Subject
-    record: Mapping[str, str] = field(default_factory=dict)
-    output: OutputState = field(default_factory=OutputState)
+    record: Mapping[str, str] = field(default_factory=dict)  # its attributes; empty if none
+    output: OutputState = field(default_factory=OutputState)  # without an ETag if there is none
+    # The object, as if an event without a sequencer had created it; None if there is no object.
     source: ObjectEvent | None = None
+    # False for an object without a version under a policy that keeps each version: its outputs are
+    # named by sequencers, which S3 does not list.
     is_comparable: bool = True
-    retries: Mapping[str, str] = field(default_factory=dict)
-    refusal: str = ""
+    retries: Mapping[str, str] = field(default_factory=dict)  # the record of its event's retries
+    refusal: str = ""  # why S3 or DynamoDB refuses to show it: then nothing else is known
 
-    def is_in_progress(self, now: datetime, within: timedelta) -> bool:
+    def is_in_progress(self, now: datetime) -> bool:
         """Tell whether an execution works on an event, waits for the lock, or will be healed.
 
         Nothing clears `status` and `lock_token` of an execution that has died, so they do not tell.
         The index does: a record leaves it with its event's end, or when the event is parked.
         """
-        return abs(now - _time(self.record.get("in_progress_since"))) < within
+        return abs(now - _time(self.record.get("in_progress_since"))) < ACTS_WITHIN
 
-    def is_retried(self, now: datetime, within: timedelta) -> bool:
+    def is_retried(self, now: datetime) -> bool:
         """Tell whether the retry queue has its event, as far as records can tell.
 
         SQS lists no messages that wait. The record of an event's retries says when the last one was
         started.
         """
         is_parked = self.retries.get("status") == "PARKED"
-        return not is_parked and abs(now - _time(self.retries.get("at"))) < within
+        return not is_parked and abs(now - _time(self.retries.get("at"))) < ACTS_WITHIN
 
     def is_parked(self, now: datetime) -> bool:
         """Tell whether its event has failed for good, as far as records can tell.
@@ -215,11 +193,8 @@ def compare(source: ObjectEvent | None, output: OutputState, scope: Scope) -> Ve
 def judge(reading: Reading, scope: Scope, now: datetime, parked: bool | None = None) -> Verdict:
     """Judge a subject; nothing that something will still act on is wrong.
 
-    Parameters
-    ----------
-    parked : bool or None
-        Whether its event is in the queue of parked events. None if nobody has read the queue: then
-        the records tell.
+    `parked` says whether its event is in the queue of parked events; if nobody has read the queue,
+    it is None, and the records tell.
     """
     if reading.refusal:
         return Verdict.UNREADABLE
@@ -230,14 +205,13 @@ def judge(reading: Reading, scope: Scope, now: datetime, parked: bool | None = N
         verdict = Verdict.RIGHT
     if verdict not in REPAIRABLE:
         return verdict
-    if reading.is_in_progress(now, ACTS_WITHIN):
+    if reading.is_in_progress(now):
         return Verdict.WAITING
     is_parked = reading.is_parked(now) if parked is None else parked
     if is_parked and verdict is not Verdict.OLD:
         return Verdict.PARKED
     may_wait = bool(scope.pause) and verdict is not Verdict.OLD
-    is_waiting = may_wait or reading.is_retried(now, ACTS_WITHIN)
-    return Verdict.WAITING if is_waiting else verdict
+    return Verdict.WAITING if may_wait or reading.is_retried(now) else verdict
 
 
 def reason_of(verdict: Verdict, reading: Reading, pause: str = "") -> str:

@@ -32,25 +32,13 @@ SELECT key, version FROM outputs.listed EXCEPT SELECT key, version FROM sources.
 
 
 class Listed(NamedTuple):
-    """An object as S3 lists it: a source, or an output under the key and version of its source.
-
-    Attributes
-    ----------
-    version : str
-        Empty if the policy keeps one output of a key: a listing of objects names no versions.
-    etag : str
-        Without quotes.
-    modified : str
-        When it was written, in the form of ISO 8601.
-    size : int
-        In bytes.
-    """
+    """An object as S3 lists it: a source, or an output under the key and version of its source."""
 
     key: str
-    version: str
-    etag: str
-    modified: str
-    size: int
+    version: str  # "" if the policy keeps one output of a key: such a listing names no versions
+    etag: str  # without quotes
+    modified: str  # when it was written, in the form of ISO 8601
+    size: int  # in bytes
 
 
 class Pair(NamedTuple):

@@ -43,10 +43,6 @@ Item = Mapping[str, str]
 Apply = Callable[..., Iterable[Any]]
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 class Refused(Exception):
     """S3 or DynamoDB refuses to show one object, or its record."""
 
@@ -62,14 +58,7 @@ class _Begun(NamedTuple):
 class Reader:
     """Reads with the fence's own requests. It changes nothing, and several threads may use it.
 
-    Parameters
-    ----------
-    s3, lists : S3Client
-        The second one gives times as text, and is for listings: see `Connection.lists`.
-    dynamodb : DynamoDBClient
-    scope : Scope
-    now : callable
-        Tells the time.
+    The client `lists` gives times as text, and is for listings: see `Connection.lists`.
     """
 
     def __init__(
@@ -78,7 +67,7 @@ class Reader:
         lists: Any,
         dynamodb: Any,
         scope: Scope,
-        now: Callable[[], datetime] = _now,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._s3, self._lists, self._dynamodb = s3, lists, dynamodb
         self.scope, self._now = scope, now

@@ -38,12 +38,8 @@ class RightPairs:
 
     A pair is stored as a hash, which is its checksum, too: a damaged, an old or a lost list costs
     requests, and changes no verdict. The hash begins with what is compared, so a stack with other
-    buckets or another policy has other ones. What SQLite cannot read or write is forgotten.
-
-    Parameters
-    ----------
-    file : Path or None
-        Of SQLite. None keeps nothing.
+    buckets or another policy has other ones. What SQLite cannot read or write is forgotten. Without
+    a file, nothing is kept.
     """
 
     def __init__(self, file: Path | None, scope: Scope) -> None:

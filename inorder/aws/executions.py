@@ -139,12 +139,8 @@ class StateMachine(ABC):
 class LocalStateMachine(StateMachine):
     """A state machine on moto, ministack or Step Functions Local.
 
-    Unlike AWS, these list, describe and stop Express executions, and keep their history.
-
-    Parameters
-    ----------
-    others : sequence of str
-        The ARNs of state machines that may exist beside it, whose executions are listed as well.
+    Unlike AWS, these list, describe and stop Express executions, and keep their history. The others
+    are state machines that may exist beside it, whose executions are listed as well.
     """
 
     def __init__(self, client: Any, arn: str, others: Sequence[str] = ()) -> None:

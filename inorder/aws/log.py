@@ -371,12 +371,8 @@ def state_machine(
     """Give a state machine on AWS or on a local engine, whose executions can be read.
 
     AWS refuses to list Express executions, where local engines list them:
-    https://docs.aws.amazon.com/step-functions/latest/apireference/API_ListExecutions.html
-
-    Parameters
-    ----------
-    arns : list of str
-        Of the state machine, and of others that may exist beside it. On AWS they share its log.
+    https://docs.aws.amazon.com/step-functions/latest/apireference/API_ListExecutions.html. Of the
+    ARNs, the first is its own; others may exist beside it, which on AWS share its log.
     """
     arn, *others = arns
     described = states.describe_state_machine(stateMachineArn=arn)

@@ -202,12 +202,8 @@ def take(
 ) -> Generator[ParkedEvent]:
     """Receive the parked events with these IDs, or those of another queue, and remove each.
 
-    A message that is gone, or hidden by another command, is left out.
-
-    Parameters
-    ----------
-    act : callable
-        What is done with an event before it is removed; if that fails, it stays.
+    A message that is gone, or hidden by another command, is left out. An event is acted on before
+    it is removed; if that fails, it stays.
     """
     queue, remaining = queue_url or aws.stack.parked_events_queue_url, set(ids)
     with closing(parked_events(aws, queue)) as events:
