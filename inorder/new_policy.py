@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from inorder import PROJECT
 from inorder.errors import Failure
 from inorder.model.policies import DOCUMENT, FACTS, asl_file, names, own_file, stem, with_tables
+from inorder.wording import in_one_line
 
 TEMPLATE, PERMISSIONS = "template.yaml", "docs/permissions.md"
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -54,7 +55,7 @@ def create(name: str, source: str, project: Path = PROJECT) -> dict[str, bool]:
     except OSError as error:
         raise Failure(f"{error.filename}: {error.strerror}") from None
     except ValueError as error:  # the source's ASL is broken
-        raise Failure(" ".join(str(error).split())) from None
+        raise Failure(in_one_line(error)) from None
 
 
 def longest_stack_name(project: Path = PROJECT) -> int:

@@ -13,6 +13,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def in_one_line(text: object) -> str:
+    """Write a text, or what an error says, in one line."""
+    return " ".join(str(text).split())
+
+
 def verb(number: int, plural: str) -> str:
     """Give the verb that fits a number of things: ``wait``, or ``waits`` for one."""
     return f"{plural}s" if number == 1 else plural

@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from inorder.aws import retrying, waiting
 from inorder.aws.stack import Connection, Described, Stack, pairs
 from inorder.model import policies
-from inorder.wording import counted, span
+from inorder.wording import counted, in_one_line, span
 
 # So much longer than the function may take, its state waits: Lambda initialises a function for
 # 10 s, and the call itself takes its time. A release after States.Timeout then comes when it has
@@ -84,7 +84,7 @@ def health(aws: Connection, policy: str | None = None) -> Checks:
             yield from check(deployment)
         except (ClientError, BotoCoreError) as error:
             name = getattr(check, "__name__", "change of policy").strip("_").replace("_", " ")
-            text = f"{name.capitalize()}: {' '.join(str(error).split())}"
+            text = f"{name.capitalize()}: {in_one_line(error)}"
             if isinstance(error, ClientError) and MISSING.search(error.response["Error"]["Code"]):
                 yield Check(WRONG, text, "Create it again with its name: a deployment does not.")
             else:

@@ -21,6 +21,7 @@ from inorder.errors import Failure
 from inorder.model.execution import Execution, Filter
 from inorder.model.outcomes import FINISHED
 from inorder.story.parts import Facts, Output, Part, Queued, Source
+from inorder.wording import in_one_line
 from inorder_fence import named_version
 from inorder_fence.fenced_output import MAXIMUM_KEY_BYTES, output_key
 from inorder_fence.records import object_key, s3_object
@@ -99,7 +100,7 @@ class Gathering:
         try:
             return tuple(read())
         except (ClientError, BotoCoreError, Failure) as error:
-            self.unread[part] = f"The {part} could not be read: {' '.join(str(error).split())}"
+            self.unread[part] = f"The {part} could not be read: {in_one_line(error)}"
             return ()
 
     def _executions(self) -> tuple[Execution, ...]:

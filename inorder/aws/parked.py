@@ -19,7 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from inorder.aws.executions import start
 from inorder.aws.stack import Connection
 from inorder.errors import Failure
-from inorder.wording import counted
+from inorder.wording import counted, in_one_line
 from inorder_fence import named_version
 from inorder_fence.records import object_key_of, s3_object, without_history
 
@@ -94,7 +94,7 @@ class ParkedEvent(QueuedEvent):
                 text = f"{reason.get('Error')}: {reason.get('Cause')}"
             case reason:
                 text = str(reason)
-        return " ".join(text.split())
+        return in_one_line(text)
 
     @property
     def remedy(self) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from inorder.wording import clock, counted, verb
+from inorder.wording import clock, counted, in_one_line, verb
 
 if TYPE_CHECKING:
     from inorder.aws.stack import Connection
@@ -62,7 +62,7 @@ def described(aws: Connection) -> str:
         text = f"{counted(events, 'event')} {verb(events, 'wait')}"
         since = oldest(aws) if events else None
     except (ClientError, BotoCoreError) as error:
-        return f"how many events wait is not known ({' '.join(str(error).split())})"
+        return f"how many events wait is not known ({in_one_line(error)})"
     return f"{text}, the oldest since {clock(since)}" if since else text
 
 

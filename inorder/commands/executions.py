@@ -24,7 +24,7 @@ from inorder.model import policies
 from inorder.model.execution import LIFE, STATUSES, Execution, Filter, described, to_json
 from inorder.model.outcomes import RETRYING
 from inorder.story import tell
-from inorder.wording import clock, counted, span
+from inorder.wording import clock, counted, in_one_line, span
 from inorder_fence.records import s3_object
 
 Command = Callable[..., Any]
@@ -249,7 +249,7 @@ def facts(execution: Execution) -> Iterator[tuple[str, str]]:
     yield "ARN", execution.arn
     yield "Key", execution.key or execution.record_id or "?"
     yield "Sequencer", execution.sequencer or "?"
-    reason = f": {' '.join(execution.cause.split())}" if execution.cause else ""
+    reason = f": {in_one_line(execution.cause)}" if execution.cause else ""
     yield "Outcome", f"{execution.ended_as}{reason}"
     yield "Started", clock(execution.started)
     if execution.seconds is not None:

@@ -30,10 +30,6 @@ MODULES = {
 }
 # These deploy template.yaml, or write files beside it.
 OF_A_CHECKOUT = {"demo", "up", "down", "try", "function", "policy"}
-LISTS = {
-    "Commands": lambda name: name not in OF_A_CHECKOUT,
-    "Commands that need a checkout of the project": OF_A_CHECKOUT.__contains__,
-}
 LIMIT = 66  # characters of what a command does
 CHECKOUT = "This needs a checkout of the project, in which `make install` was run."
 # The extra of the package that has a module.
@@ -53,21 +49,19 @@ class Commands(Group):
         """Import a command, which says what it does also where it cannot run."""
         for name, names in MODULES.items():
             if cmd_name in names:
-                module = vars(import_module(f"inorder.commands.{name}"))
-                commands = (value for value in module.values() if isinstance(value, click.Command))
-                command = next(command for command in commands if command.name == cmd_name)
-                return _of_a_checkout(command) if cmd_name in OF_A_CHECKOUT else command
+                for command in vars(import_module(f"inorder.commands.{name}")).values():
+                    if isinstance(command, click.Command) and command.name == cmd_name:
+                        return _of_a_checkout(command) if cmd_name in OF_A_CHECKOUT else command
         return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List what the commands do, below those for a stack the ones of a checkout."""
-        for title, is_listed in LISTS.items():
-            rows = []
-            for name in filter(is_listed, self.list_commands(ctx)):
-                command = self.get_command(ctx, name)
-                rows.append((name, command.get_short_help_str(LIMIT) if command else ""))
-            with formatter.section(title):
-                formatter.write_dl(rows)
+        commands = filter(None, [self.get_command(ctx, name) for name in self.list_commands(ctx)])
+        rows = [(str(command.name), command.get_short_help_str(LIMIT)) for command in commands]
+        with formatter.section("Commands"):
+            formatter.write_dl([row for row in rows if row[0] not in OF_A_CHECKOUT])
+        with formatter.section("Commands that need a checkout of the project"):
+            formatter.write_dl([row for row in rows if row[0] in OF_A_CHECKOUT])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""

@@ -23,7 +23,7 @@ from rich.cells import cell_len, set_cell_size
 
 from inorder import commands
 from inorder.model.execution import Step
-from inorder.wording import span
+from inorder.wording import in_one_line, span
 
 UNLIMITED = 10_000  # characters, where the output is no terminal
 LOCALLY = 'For the local AWS: eval "$(make -s up)"'
@@ -84,7 +84,7 @@ def explained(error: Exception) -> str:
             step = "The commands write to out/: use a checkout that can be written to."
         case _:
             return ""
-    return f"{' '.join(str(error).split()).rstrip('.')}. {step}".strip()
+    return f"{in_one_line(error).rstrip('.')}. {step}".strip()
 
 
 def say(text: str) -> None:
@@ -158,4 +158,4 @@ def _print_data(name: str, value: object) -> None:
 
 def _print_fault(name: str, error: str, cause: str) -> None:
     text = f"{name}: {error}" + (f": {cause}" if cause else "")
-    click.echo(f"      {printable(' '.join(text.split()))}")
+    click.echo(f"      {printable(in_one_line(text))}")

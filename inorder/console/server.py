@@ -26,6 +26,7 @@ from inorder.console import page
 from inorder.console.answers import Answers, Refused
 from inorder.errors import Failure
 from inorder.model.execution import to_json
+from inorder.wording import in_one_line
 
 NOT_KNOWN = "The token is missing or wrong: open the address that the command has printed."
 HEADERS = {
@@ -126,7 +127,7 @@ def _json(value: Any) -> Response:
 
 
 def _error(status: int, reason: str) -> Response:
-    text = to_json({"error": " ".join(reason.split())})
+    text = to_json({"error": in_one_line(reason)})
     return Response(text, status, media_type="application/json")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from inorder.model.execution import LIFE, UNREADABLE, Execution
 from inorder.story.parts import Facts, Queued
-from inorder.wording import clock
+from inorder.wording import clock, in_one_line
 from inorder_fence.stuck import LOCK
 
 
@@ -62,7 +62,7 @@ def reason_of(execution: Execution) -> str:
     if error is None:
         last = execution.path[-1] if execution.path else "a state that is not known"
         return f"It was ended in {last}, unfinished"
-    return " ".join((f"{error}: {cause}" if cause else f"{error}").split())
+    return in_one_line(f"{error}: {cause}" if cause else error)
 
 
 def as_dict(value: Any) -> dict[str, Any]:

@@ -77,18 +77,14 @@ def run(
     journal.mkdir(parents=True)
     say("Starting a local AWS, and deploying a stack with the work ...")
     with local_aws.start(folder.with_name(f"{folder.name}-aws")) as local:
-        trial = _begin(work, timeout, local, journal)
+        variables = {JOURNAL: str(journal)}
+        stack = deploy_with_work(local, "try", {"Policy": POLICY}, work, timeout, variables)
+        variables[RELEASE] = str(journal / "release")
+        create_function(local, stack, LATE, work, STALL_SECONDS, variables)
+        trial = Trial(local, stack.name, journal, timeout)
         samples = [Sample(file.name, file.read_bytes(), b"") for file in files]
         yield from trial.findings(samples or made_samples(), say, is_made=not files)
         saved.write(folder / "console.html", saved.read(Answers(trial.aws, trial.machine)))
-
-
-def _begin(work: Work, timeout: int, local: LocalAws, journal: Path) -> Trial:
-    variables = {JOURNAL: str(journal)}
-    stack = deploy_with_work(local, "try", {"Policy": POLICY}, work, timeout, variables)
-    variables[RELEASE] = str(journal / "release")
-    create_function(local, stack, LATE, work, STALL_SECONDS, variables)
-    return Trial(local, stack.name, journal, timeout)
 
 
 class Unprocessed(Exception):
@@ -145,7 +141,8 @@ class Trial:
             except Unprocessed as error:
                 findings.append(Finding("broken", str(error)))
                 continue
-            if reason := self._rejection(ended):
+            invocations = self._of_event(ended.event)
+            if reason := invocations[-1].rejection if invocations else "":
                 rejected += f" {sample.name}: {reason}."
             elif ended.outcome == PROCESSED:
                 accepted.append(sample)
@@ -278,10 +275,6 @@ class Trial:
 
     def _fault(self, invocation: Invocation) -> tuple[str, str]:
         return invocation.fault(time.time(), self._timeout)
-
-    def _rejection(self, ended: Execution) -> str:
-        """Say why the work has rejected an event; "" if it has not."""
-        return next((invocation.rejection for invocation in self._of_event(ended.event)[::-1]), "")
 
     def _of_event(self, event: Any) -> list[Invocation]:
         sequencer = event["detail"]["object"]["sequencer"]
