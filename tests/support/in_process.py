@@ -118,8 +118,8 @@ class InProcess:
                 state["TimeoutSeconds"] *= self.timeout_scale
         client = boto3.client("stepfunctions")
         name = f"{self.name}_{policy}"  # as in template.yaml
-        made = state_machines.create_local(client, json.dumps(definition), name=name)
-        return MotoStateMachine(client, made.arn)
+        created = state_machines.create_local(client, json.dumps(definition), name=name)
+        return MotoStateMachine(client, created.arn)
 
     def _make_queue(self, name: str) -> str:
         """Create a queue from which each message is received once, however long a test takes."""
@@ -134,14 +134,14 @@ class InProcess:
         self.invocations.append(payload)
         answer: dict[str, Any] = {"StatusCode": 200}
         try:
-            said = self.invoke(payload)
+            result = self.invoke(payload)
         except Throttled:
             refusal = {"Code": "TooManyRequestsException", "Message": "Rate Exceeded."}
             return answered(429, {"Error": refusal})
         except Exception as error:
             answer["FunctionError"] = "Unhandled"
-            said = {"errorType": type(error).__name__, "errorMessage": str(error)}
-        return answered(200, answer | {"Payload": io.BytesIO(json.dumps(said).encode())})
+            result = {"errorType": type(error).__name__, "errorMessage": str(error)}
+        return answered(200, answer | {"Payload": io.BytesIO(json.dumps(result).encode())})
 
     def upload(self, key: str, content: bytes) -> dict[str, Any]:
         """Put an object and give the event that S3 would send."""
@@ -161,7 +161,9 @@ class InProcess:
         return content
 
     def outputs(self) -> list[str]:
-        return [each["Key"] for each in self.s3.list_objects_v2(Bucket=OUTPUT).get("Contents", [])]
+        return [
+            object_["Key"] for object_ in self.s3.list_objects_v2(Bucket=OUTPUT).get("Contents", [])
+        ]
 
     def start(self, event: Any) -> str:
         return self.state_machine.start(event)
@@ -175,7 +177,7 @@ class InProcess:
     def record(self, object_key: str) -> dict[str, Any]:
         """Give the record that has the lock of a key, before whose ID there may be a prefix."""
         ids = object_key, f":{object_key}"
-        return next((each for each in self.records() if each["id"].endswith(ids)), {})
+        return next((record for record in self.records() if record["id"].endswith(ids)), {})
 
     def records(self) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = self.table.scan()["Items"]
@@ -264,13 +266,13 @@ def remember(name: str) -> None:
 # Done anew for each session, which reads the models of all services, for each client, for each
 # definition that moto creates or starts, and for each path that it evaluates, these take longer
 # than all else. moto itself makes sessions when its parser is imported.
-for each in (
+for slow_function in (
     "botocore.session.create_loader",
     "botocore.httpsession.create_urllib3_context",
     f"moto.{moto_parts.PARSE}",
     f"moto.{moto_parts.PARSE_PATH}",
 ):
-    remember(each)
+    remember(slow_function)
 
 
 def import_anew(name: str) -> ModuleType:

@@ -21,15 +21,15 @@ def run(
     """Run ``python -m samcli ...`` as `subprocess.run` does, and give all that it printed."""
     assert command[:3] == [sys.executable, "-m", "samcli"]
     with TemporaryDirectory() as folder:
-        said = Path(folder) / "said"
-        process = SERVER.Process(target=_sam, args=(command[3:], cwd, env, said))
+        output = Path(folder) / "said"
+        process = SERVER.Process(target=_sam, args=(command[3:], cwd, env, output))
         process.start()
         process.join()
-        return subprocess.CompletedProcess(command, process.exitcode or 0, said.read_text(), "")
+        return subprocess.CompletedProcess(command, process.exitcode or 0, output.read_text(), "")
 
 
-def _sam(arguments: Sequence[str], cwd: Path, env: Mapping[str, str], said: Path) -> None:
-    with said.open("wb") as file:
+def _sam(arguments: Sequence[str], cwd: Path, env: Mapping[str, str], output: Path) -> None:
+    with output.open("wb") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     os.chdir(cwd)

@@ -70,9 +70,9 @@ def resources_with(parameters: dict[str, str], file: str = FILE) -> Json:
 def of_type(resources: Json, kind: str) -> dict[str, Json]:
     """List the properties of the resources of a type, such as ``SQS::Queue``, by logical ID."""
     return {
-        name: each["Properties"]
-        for name, each in resources.items()
-        if each["Type"] == f"AWS::{kind}"
+        name: resource["Properties"]
+        for name, resource in resources.items()
+        if resource["Type"] == f"AWS::{kind}"
     }
 
 
@@ -82,9 +82,9 @@ def resolve(parsed: Json, parameters: dict[str, str]) -> Json:
     resolver = _Resolver(values, parsed.get("Conditions", {}))
     return {
         section: {
-            name: resolver.resolve({k: v for k, v in each.items() if k != "Condition"})
-            for name, each in parsed.get(section, {}).items()
-            if "Condition" not in each or resolver.holds(each["Condition"])
+            name: resolver.resolve({k: v for k, v in part.items() if k != "Condition"})
+            for name, part in parsed.get(section, {}).items()
+            if "Condition" not in part or resolver.holds(part["Condition"])
         }
         for section in ("Resources", "Outputs")
     }
@@ -92,7 +92,9 @@ def resolve(parsed: Json, parameters: dict[str, str]) -> Json:
 
 def _values(parsed: Json, parameters: dict[str, str]) -> Json:
     described = parsed.get("Parameters", {})
-    return {name: str(each.get("Default", name)) for name, each in described.items()} | parameters
+    return {
+        name: str(parameter.get("Default", name)) for name, parameter in described.items()
+    } | parameters
 
 
 class _Resolver:
@@ -105,7 +107,7 @@ class _Resolver:
     def resolve(self, value: Any) -> Any:
         """Give a value without intrinsic functions."""
         if isinstance(value, list):
-            return [found for each in value if (found := self.resolve(each)) is not ABSENT]
+            return [resolved for part in value if (resolved := self.resolve(part)) is not ABSENT]
         if not isinstance(value, dict):
             return value
         if len(value) == 1:
@@ -115,8 +117,8 @@ class _Resolver:
                 if function is None:
                     raise ValueError(f"{name} is not known here")
                 return function(argument)
-        resolved = {name: self.resolve(each) for name, each in value.items()}
-        return {name: each for name, each in resolved.items() if each is not ABSENT}
+        resolved = {name: self.resolve(part) for name, part in value.items()}
+        return {name: part for name, part in resolved.items() if part is not ABSENT}
 
     def _ref(self, name: str) -> Any:
         return self._values.get(name, name)

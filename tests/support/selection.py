@@ -12,4 +12,4 @@ def policies_of(item: pytest.Item) -> set[str]:
     mark = item.get_closest_marker("policy")
     of_aws = mark.args if mark else ("latest-wins",) if "aws" in item.fixturenames else ()  # type: ignore[attr-defined]
     parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    return {each for each in (*of_aws, *parameters) if isinstance(each, str) and each in NAMES}
+    return {value for value in (*of_aws, *parameters) if isinstance(value, str) and value in NAMES}

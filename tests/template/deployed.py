@@ -6,7 +6,7 @@ from inorder import PROJECT
 from tests.support.resolved_template import FILE, Json, of_type, resources_with, template
 
 PLACES = ("template.yaml", "examples/*/template.yaml")
-TEMPLATES = sorted(str(each.relative_to(PROJECT)) for name in PLACES for each in PROJECT.glob(name))
+TEMPLATES = sorted(str(path.relative_to(PROJECT)) for name in PLACES for path in PROJECT.glob(name))
 POLICIES: list[str] = template()["Parameters"]["Policy"]["AllowedValues"]
 KEY = "arn:aws:kms:us-east-1:123456789012:key/k"
 BOUNDARY = "arn:aws:iam::123456789012:policy/boundary"
@@ -49,8 +49,10 @@ class Deployed:
         """List the statements of a role, also from policies that are resources."""
         attached = self.of("IAM::Policy") | self.of("IAM::ManagedPolicy")
         policies = [*self[role]["Policies"]]
-        policies += [each for each in attached.values() if role in each.get("Roles", [])]
-        return [each for policy in policies for each in policy["PolicyDocument"]["Statement"]]
+        policies += [policy for policy in attached.values() if role in policy.get("Roles", [])]
+        return [
+            statement for policy in policies for statement in policy["PolicyDocument"]["Statement"]
+        ]
 
     def grants(self, role: str) -> set[Grant]:
         return {

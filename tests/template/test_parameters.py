@@ -40,13 +40,13 @@ def test_a_parameter_changes_something_and_removes_nothing_that_has_events(param
     https://docs.aws.amazon.com/serverless-application-model/latest/developerguide/automating-updates-to-serverless-apps.html
     """
     described, others = TEMPLATE["Parameters"][parameter], WITH.get(parameter, {})
-    values = [str(each) for each in described.get("AllowedValues", ["9"])]
-    value = next(each for each in values if each != str(described["Default"]))
+    values = [str(value) for value in described.get("AllowedValues", ["9"])]
+    value = next(value for value in values if value != str(described["Default"]))
     before = Deployed(**others).resources
     after = Deployed(**others, **{parameter: value}).resources
     assert before != after
     assert not of_type(after, "Lambda::Version") | of_type(after, "Lambda::Alias")
-    held = {name for name, each in TEMPLATE["Resources"].items() if each["Type"] in STAYING}
+    held = {name for name, resource in TEMPLATE["Resources"].items() if resource["Type"] in STAYING}
     assert held <= after.keys()
 
 
@@ -82,8 +82,8 @@ def test_the_rule_and_retries_start_the_policys_state_machine(policy: str) -> No
     started = [stack.target()["Arn"], stack.variables("RetryEventsFunction")["STATE_MACHINE_ARN"]]
     started.append(resolve(TEMPLATE, {"Policy": policy})["Outputs"]["StateMachineArn"]["Value"])
     assert set(started) == {state_machine_arn(policy)}
-    machines = {each["StateMachineName"]: name for name, each in stack.of(MACHINE).items()}
-    assert machines.keys() == {f"stack_{each}" for each in POLICIES}
+    machines = {one["StateMachineName"]: name for name, one in stack.of(MACHINE).items()}
+    assert machines.keys() == {f"stack_{policy}" for policy in POLICIES}
     assert stack.target()["RoleArn"] == "EventsRole.Arn"
     starts = {("states:StartExecution", machine) for machine in machines.values()}
     assert stack.grants("EventsRole") == starts
@@ -192,8 +192,8 @@ def test_the_longest_prefix_and_suffix_fit_into_the_rule(character: str) -> None
         longest[name] = character * parameter["MaxLength"]
         assert re.fullmatch(parameter["AllowedPattern"], longest[name])
         # What JSON writes with more characters, and what a rule takes for no character.
-        for each in ('"', "\n", "\x01", "*", "\\"):
-            assert not re.fullmatch(parameter["AllowedPattern"], f"a{each}b")
+        for forbidden in ('"', "\n", "\x01", "*", "\\"):
+            assert not re.fullmatch(parameter["AllowedPattern"], f"a{forbidden}b")
     pattern = Deployed(**longest)["EventsRule"]["EventPattern"]
     assert len(json.dumps(pattern, ensure_ascii=False)) <= 2048
 
@@ -242,7 +242,7 @@ def test_events_wait_whole_in_a_queue_of_their_own(parameters: dict[str, str]) -
 def test_a_pause_switches_off_what_starts_events() -> None:
     usual, paused = Deployed(), Deployed(Paused="true")
     mappings = usual.of("Lambda::EventSourceMapping")
-    queues = {each["EventSourceArn"] for each in mappings.values()}
+    queues = {mapping["EventSourceArn"] for mapping in mappings.values()}
     assert queues == {"RetryEventsQueue.Arn", "WaitingEventsQueue.Arn"}
     for name, mapping in mappings.items():
         assert mapping == usual["RetryEventsFunctionFaults"] | {
@@ -352,10 +352,10 @@ def test_cloudwatch_accepts_each_alarm_and_an_empty_queue_raises_none() -> None:
             assert alarm["TreatMissingData"] == "notBreaching", name
 
 
-@pytest.mark.parametrize(("topic", "told"), [("", None), (TOPIC, [TOPIC])])
-def test_an_alarm_reaches_the_topic(topic: str, told: list[str] | None) -> None:
+@pytest.mark.parametrize(("topic", "actions"), [("", None), (TOPIC, [TOPIC])])
+def test_an_alarm_reaches_the_topic(topic: str, actions: list[str] | None) -> None:
     stack = Deployed(AlarmTopicArn=topic)
-    assert {str(each.get("AlarmActions")) for each in stack.of(ALARM).values()} == {str(told)}
+    assert {str(alarm.get("AlarmActions")) for alarm in stack.of(ALARM).values()} == {str(actions)}
 
 
 def test_a_region_of_another_partition_is_refused() -> None:
@@ -370,7 +370,10 @@ def test_a_region_of_another_partition_is_refused() -> None:
     assert region == {"Ref": "AWS::Region"}
     partitions = Loader().load_data("endpoints")["partitions"]
     assert sorted(regions) == sorted(
-        name for each in partitions if each["partition"] != "aws" for name in each["regions"]
+        name
+        for partition in partitions
+        if partition["partition"] != "aws"
+        for name in partition["regions"]
     )
 
 

@@ -15,10 +15,10 @@ PAGE = (PROJECT / "docs/permissions.md").read_text(encoding="utf-8")
 def shown(names: object) -> str:
     """Write names as the page has them: without the region and the account of this test."""
     texts = (
-        "".join(re.split(r"^arn:aws:s3:::|\.Arn\b|^arn:aws:(?!kms).*:", each))
-        for each in listed(names)
+        "".join(re.split(r"^arn:aws:s3:::|\.Arn\b|^arn:aws:(?!kms).*:", name))
+        for name in listed(names)
     )
-    return ", ".join(f"`{'KmsKeyArn'.join(each.split(KEY))}`" for each in texts)
+    return ", ".join(f"`{'KmsKeyArn'.join(text.split(KEY))}`" for text in texts)
 
 
 def row(statement: Json) -> str:
@@ -35,7 +35,7 @@ def row(statement: Json) -> str:
 def test_the_page_says_why_a_role_has_each_right(role: str) -> None:
     [section] = re.findall(rf"^## [^\n]*`{role}`.*?(?=^## )", PAGE, re.M | re.S)
     rows = [line for line in section.splitlines() if line.startswith("| `")]
-    wanted = [row(each) for each in STACK.statements(role)]
+    wanted = [row(statement) for statement in STACK.statements(role)]
     assert [line[: line.rindex(" | ") + 3] for line in rows] == wanted
     assert all(re.search(r" \| [A-Z][^|]+\.\s\|$", line) for line in rows)
 
@@ -43,14 +43,14 @@ def test_the_page_says_why_a_role_has_each_right(role: str) -> None:
 def test_the_page_names_who_may_send_messages_and_invoke_functions() -> None:
     [section] = re.findall(r"^## Who may .*?(?=^## )", PAGE, re.M | re.S)
     admitted = [
-        (each["Resource"].removesuffix(".Arn"), str(each["Principal"]))
+        (statement["Resource"].removesuffix(".Arn"), str(statement["Principal"]))
         for policy in STACK.of("SQS::QueuePolicy").values()
-        for each in policy["PolicyDocument"]["Statement"]
-        if each["Effect"] == "Allow"
+        for statement in policy["PolicyDocument"]["Statement"]
+        if statement["Effect"] == "Allow"
     ]
     admitted += [
-        (each["FunctionName"], each["Principal"])
-        for each in STACK.of("Lambda::Permission").values()
+        (permission["FunctionName"], permission["Principal"])
+        for permission in STACK.of("Lambda::Permission").values()
     ]
     assert {name for name, _ in admitted} == set(re.findall(r"^\| `(\w+)`", section, re.M))
     assert all("events.amazonaws.com" in principal for _, principal in admitted)

@@ -44,10 +44,10 @@ INTEGRATIONS = {
     "sqs:sendMessage": ("sqs:SendMessage", "QueueUrl"),
 }
 FILES = {
-    machine: each["DefinitionUri"]
-    for machine, each in of_type(template()["Resources"], "Serverless::StateMachine").items()
+    machine: resource["DefinitionUri"]
+    for machine, resource in of_type(template()["Resources"], "Serverless::StateMachine").items()
 }
-OF_EACH = next(each.name for each in policies.policies() if each.fence == "each")
+OF_EACH = next(policy.name for policy in policies.policies() if policy.fence == "each")
 EVERYTHING = {"Policy": OF_EACH}
 
 
@@ -68,9 +68,13 @@ def needed(stack: Deployed, machine: str) -> set[Grant]:
 
 def test_the_state_machines_may_do_only_what_their_definitions_do() -> None:
     stack = Deployed()
-    assert {each["RoleArn"] for each in stack.of(MACHINE).values()} == {"StateMachineRole.Arn"}
+    assert {machine["RoleArn"] for machine in stack.of(MACHINE).values()} == {
+        "StateMachineRole.Arn"
+    }
     log = {(action, "*") for action in LOGGING}
-    assert stack.grants("StateMachineRole") == log.union(*(needed(stack, each) for each in FILES))
+    assert stack.grants("StateMachineRole") == log.union(
+        *(needed(stack, machine) for machine in FILES)
+    )
 
 
 @pytest.mark.parametrize("policy", policies.policies(), ids=lambda policy: policy.name)
@@ -193,7 +197,7 @@ def test_each_function_has_its_own_role_within_the_boundary() -> None:
     for name, role in stack.of("IAM::Role").items():
         assert "ManagedPolicyArns" not in role, name
         assert role["PermissionsBoundary"] == BOUNDARY, name
-        assert {each["Effect"] for each in stack.statements(name)} == {"Allow"}, name
+        assert {statement["Effect"] for statement in stack.statements(name)} == {"Allow"}, name
     for name, function in stack.of("Lambda::Function").items():
         assert function["Role"] == f"{name.removesuffix('Function')}Role.Arn"
         assert function["LoggingConfig"]["LogGroup"] in stack.of("Logs::LogGroup")
@@ -281,7 +285,7 @@ def test_the_key_encrypts_the_buckets_and_nothing_else() -> None:
         [rule] = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
         default = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": KEY}
         assert rule == {"BucketKeyEnabled": True, "ServerSideEncryptionByDefault": default}
-    naming = {name for name, each in stack.resources.items() if KEY in json.dumps(each)}
+    naming = {name for name, resource in stack.resources.items() if KEY in json.dumps(resource)}
     assert naming == {*stack.of("S3::Bucket"), "WorkFunctionPolicy"}
     assert "kms" not in json.dumps(Deployed().resources).lower()
 
@@ -294,7 +298,7 @@ def test_only_the_work_function_uses_the_key_only_through_s3(buckets: Json) -> N
     """
     stack = Deployed(KmsKeyArn=KEY, **buckets)
     using = {
-        name: [each for each in stack.statements(name) if each["Resource"] == KEY]
+        name: [statement for statement in stack.statements(name) if statement["Resource"] == KEY]
         for name in stack.of("IAM::Role")
     }
     [use] = using.pop("InvertImageRole")

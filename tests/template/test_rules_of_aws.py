@@ -22,15 +22,15 @@ def test_an_asynchronous_function_says_how_often_it_is_invoked(file: str) -> Non
     """
     stack = Deployed(file=file)
     configured = stack.of("Lambda::EventInvokeConfig").values()
-    targets = [each for rule in stack.of("Events::Rule").values() for each in rule["Targets"]]
-    invoked = {each["Arn"].removesuffix(".Arn") for each in targets}
+    targets = [target for rule in stack.of("Events::Rule").values() for target in rule["Targets"]]
+    invoked = {target["Arn"].removesuffix(".Arn") for target in targets}
     asynchronous = invoked & stack.of("Lambda::Function").keys()
-    assert {each["FunctionName"] for each in configured} == asynchronous
-    for each in configured:
-        assert {"MaximumEventAgeInSeconds", "MaximumRetryAttempts"} <= each.keys()
+    assert {config["FunctionName"] for config in configured} == asynchronous
+    for config in configured:
+        assert {"MaximumEventAgeInSeconds", "MaximumRetryAttempts"} <= config.keys()
 
 
-INVOKED = [each for each in TEMPLATES if "FunctionArn" in template(each)["Outputs"]]
+INVOKED = [file for file in TEMPLATES if "FunctionArn" in template(file)["Outputs"]]
 
 
 @pytest.mark.parametrize("file", [FILE, *INVOKED])
@@ -43,20 +43,20 @@ def test_a_retried_event_may_come_back_to_a_function(file: str) -> None:
     if file in INVOKED:  # an example: this one is invoked by the main stack
         name = template(file)["Outputs"]["FunctionArn"]["Value"]["Fn::GetAtt"][0]
         functions = {name: functions[name]}
-    for name, each in functions.items():
-        assert each["RecursiveLoop"] == "Allow", name
+    for name, function in functions.items():
+        assert function["RecursiveLoop"] == "Allow", name
 
 
 def named(value: Any) -> Iterator[str]:
     """List what a resource of a transformed template refers to or depends on."""
     if isinstance(value, list):
-        for each in value:
-            yield from named(each)
+        for part in value:
+            yield from named(part)
     elif isinstance(value, dict):
         for name, argument in value.items():
             match name:
                 case "Ref" | "DependsOn" | "Fn::GetAtt":
-                    yield from (each.partition(".")[0] for each in listed(argument))
+                    yield from (name.partition(".")[0] for name in listed(argument))
                 case "Fn::Sub":
                     yield from re.findall(r"\$\{([\w:]+)", listed(argument)[0])
                     yield from named(listed(argument)[1:])
@@ -78,7 +78,7 @@ PAUSED = {"Paused": "true"}
 
 
 @pytest.mark.parametrize(
-    ("file", "parameters"), [*((each, {}) for each in TEMPLATES), (FILE, PAUSED)]
+    ("file", "parameters"), [*((file, {}) for file in TEMPLATES), (FILE, PAUSED)]
 )
 def test_a_queue_admits_a_rule_before_the_rule_exists(
     file: str, parameters: dict[str, str]
@@ -88,15 +88,16 @@ def test_a_queue_admits_a_rule_before_the_rule_exists(
     for name, rule in stack.of("Events::Rule").items():
         bus = f"/{rule['EventBusName']}" if "EventBusName" in rule else ""
         sends = [
-            (each["Arn"], each.get("DeadLetterConfig", {}).get("Arn")) for each in rule["Targets"]
+            (target["Arn"], target.get("DeadLetterConfig", {}).get("Arn"))
+            for target in rule["Targets"]
         ]
-        queues = {each.removesuffix(".Arn") for pair in sends for each in pair if each}
+        queues = {arn.removesuffix(".Arn") for pair in sends for arn in pair if arn}
         for queue in queues & stack.of("SQS::Queue").keys():
             [(policy, admitted)] = [
                 (key, statement)
-                for key, each in stack.of("SQS::QueuePolicy").items()
-                if each["Queues"] == [queue]
-                for statement in each["PolicyDocument"]["Statement"]
+                for key, of_queue in stack.of("SQS::QueuePolicy").items()
+                if of_queue["Queues"] == [queue]
+                for statement in of_queue["PolicyDocument"]["Statement"]
                 if statement["Effect"] == "Allow"
             ]
             source = admitted["Condition"]["ArnLike"]["aws:SourceArn"]
@@ -107,14 +108,14 @@ def test_a_queue_admits_a_rule_before_the_rule_exists(
 def test_the_function_admits_the_rule_before_it_sends() -> None:
     """SQS refuses what the rule sends to the function, so no dead-letter queue would take it."""
     stack, resources = Deployed(**PAUSED), transformed()["Resources"]
-    [function] = {each["Arn"] for each in stack["EventsRule"]["Targets"]} - {
+    [function] = {target["Arn"] for target in stack["EventsRule"]["Targets"]} - {
         f"{name}.Arn" for name in stack.of("SQS::Queue")
     }
     [(name, admitted)] = [
-        (name, each)
-        for name, each in stack.of("Lambda::Permission").items()
-        if f"{each['FunctionName']}.Arn" == function
-        and fnmatchcase(f"{RULES}/EventsRule", each["SourceArn"])
+        (name, permission)
+        for name, permission in stack.of("Lambda::Permission").items()
+        if f"{permission['FunctionName']}.Arn" == function
+        and fnmatchcase(f"{RULES}/EventsRule", permission["SourceArn"])
     ]
     assert name in earlier(resources, "EventsRule")
     principal = "events.amazonaws.com"

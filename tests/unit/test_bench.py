@@ -70,8 +70,8 @@ def test_a_row_is_kept_until_its_code_changes(
     assert results.has("gap", "sqs-fence", 2)
     assert not results.has("gap", "sqs-fence", 3)
     assert not results.has("burst", "sqs-fence", 0)
-    found = results.medians(results.read(), "gap", "sqs-fence")
-    assert (found["makespan"], found["runs"], found["is_old"]) == (2, 3, False)
+    row = results.medians(results.read(), "gap", "sqs-fence")
+    assert (row["makespan"], row["runs"], row["is_old"]) == (2, 3, False)
     monkeypatch.setattr(results, "fingerprint", lambda contender: contender)
     assert not results.has("gap", "sqs-fence", 2)
     results.add("gap", "sqs-fence", 1, {"makespan": 7})
@@ -81,7 +81,7 @@ def test_a_row_is_kept_until_its_code_changes(
 def test_a_turn_costs_what_its_invocations_requests_and_logs_cost() -> None:
     turn = Turn(events=2, invocations=[Invocation(1.0001, 2048), Invocation(0.5, 256)])
     turn.used |= {"s3_puts": 3.0, "execution_log": 1e6}
-    price = {name: each.dollars(1) for name, each in prices().items()}
+    price = {name: price_of.dollars(1) for name, price_of in prices().items()}
     expected = 2 * price["eventbridge_events"] + 2 * price["lambda_requests"]
     expected += (2 * 1.001 + 0.5 / 4) * price["lambda_gb_seconds"] + 3 * price["s3_puts"]
     assert dollars(turn, without="execution_log") == pytest.approx(expected / 2 * 1e6)
@@ -92,7 +92,7 @@ def test_a_turn_costs_what_its_invocations_requests_and_logs_cost() -> None:
 
 def test_the_server_counts_what_a_state_uses(monkeypatch: pytest.MonkeyPatch) -> None:
     used: Counter[str] = Counter()
-    monkeypatch.setattr(server, "count", lambda what, _, number=1: used.update({what: number}))
+    monkeypatch.setattr(server, "count", lambda thing, _, number=1: used.update({thing: number}))
 
     def make(service: str, operation: str, result: Any = None, **parameters: Any) -> None:
         execution, work = {"status": "RUNNING"}, Mock(side_effect=result)
@@ -199,8 +199,8 @@ def test_no_contender_leaves_a_stale_output_but_the_uncoordinated_one() -> None:
 
 def test_a_contenders_bill_has_the_measured_writes_and_reads() -> None:
     rows = results.read()
-    for each in contenders():
-        if found := results.medians(rows, "uncontended", each.name):
-            counted = each.cost["uncontended"]
-            assert counted.writes == round(found["writes"] / found["events"]), each.name
-            assert counted.reads == round(found["reads"] / found["events"]), each.name
+    for contender in contenders():
+        if row := results.medians(rows, "uncontended", contender.name):
+            counted = contender.cost["uncontended"]
+            assert counted.writes == round(row["writes"] / row["events"]), contender.name
+            assert counted.reads == round(row["reads"] / row["events"]), contender.name

@@ -143,11 +143,6 @@ Check | =Read Key Record | Check/ResultPath | "$.found" | Check/Next | "Invert I
 Wait For Lock/Seconds | - | Wait For Lock/SecondsPath | "$.pause"
   Count Poll/Parameters/pause.$ | "States.MathAdd($.polls, 1)"
 """
-DATA = [
-    # A record has the event as a text, whose characters JSON may double.
-    ("latest-wins", 126_637, 32_569),
-    ("uncoordinated", 261_025, 261_120),
-]
 
 
 def rows(text: str) -> Iterator[list[str]]:
@@ -184,8 +179,8 @@ def edited(columns: list[str]) -> dict[str, Any]:
 def inside_of(definition: Any, place: str) -> tuple[Any, Any]:
     """Give what a place is in, and its name or number there."""
     *parents, name = place[1:].split("/") if place[0] == "/" else ["States", *place.split("/")]
-    for each in parents:
-        definition = definition[int(each) if isinstance(definition, list) else each]
+    for parent in parents:
+        definition = definition[int(parent) if isinstance(definition, list) else parent]
     return definition, int(name) if isinstance(definition, list) else name
 
 
@@ -232,8 +227,8 @@ def test_a_right_edit_is_accepted_and_keeps_the_promise(tmp_path: Path, row: lis
 def test_a_file_that_is_no_state_machine_is_found(tmp_path: Path, text: str, finding: str) -> None:
     file = tmp_path / "broken.asl.json"
     file.write_text(text, encoding="latin-1")
-    [found] = check_file(file)
-    assert found.startswith(finding)
+    [first] = check_file(file)
+    assert first.startswith(finding)
     assert check_file(tmp_path) == ["json: cannot be read: Is a directory"]
 
 
@@ -262,7 +257,14 @@ def test_an_example_has_no_findings(file: Path) -> None:
     assert check_file(file, standard="Type: STANDARD" in template) == []
 
 
-@pytest.mark.parametrize(("policy", "event", "answer"), DATA)
+@pytest.mark.parametrize(
+    ("policy", "event", "answer"),
+    [
+        # A record has the event as a text, whose characters JSON may double.
+        ("latest-wins", 126_637, 32_569),
+        ("uncoordinated", 261_025, 261_120),
+    ],
+)
 def test_every_state_has_room_for_the_largest_event_and_answer(
     policy: str, event: int, answer: int
 ) -> None:
@@ -328,7 +330,7 @@ def test_a_states_roles_are_read_with_and_without_substitutions() -> None:
     text = FILE.read_text(encoding="utf-8")
     substituted = "x".join(re.split(r"\$\{\w+\}", text))
     assert substituted != text
-    for states in (json.loads(each)["States"] for each in (text, substituted)):
+    for states in (json.loads(definition)["States"] for definition in (text, substituted)):
         assert {role.value: {*doing(states, role)} for role in Role} == {
             "claims": {"Claim Key"},
             "records": {"Claim Key", "Record Newest Event"},

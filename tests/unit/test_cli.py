@@ -7,13 +7,13 @@ import re
 import shlex
 import socket
 import sys
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -73,21 +73,21 @@ def test_a_wrong_file_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "text"),
     [
         ("executions --since 999999d", "'999999d' is before 1971."),
         ("executions --since 1970-12-31T23:59:59", "'1970-12-31T23:59:59' is before 1971."),
         ("executions --since soon", "Cannot read 'soon'"),
-        *((f"redrive {each}", "Say which: ID") for each in ("", "''", "--all 0")),
+        *((f"redrive {options}", "Say which: ID") for options in ("", "''", "--all 0")),
         ("cost --overwrites 0.7 --older 0.7", "exceed 1"),
         ("cost --events nan", "A number is nan."),
         ("cost --process-ms 1e11", "Invalid value for '--process-ms'"),
     ],
 )
-def test_a_command_that_asks_for_what_cannot_be_is_refused(command: str, said: str) -> None:
+def test_a_command_that_asks_for_what_cannot_be_is_refused(command: str, text: str) -> None:
     result = run(*shlex.split(command))
     assert (result.exit_code, result.stdout) == (2, "")
-    assert said in result.stderr
+    assert text in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,10 @@ def test_an_error_names_the_wrong_setting_and_the_next_step(
 def test_a_checkout_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = PermissionError(errno.EROFS, "Read-only file system", "out/local-aws")
     monkeypatch.setattr(local_aws, "start", Mock(side_effect=refused))
-    said = error_of("up")
-    assert said.startswith("Error: [Errno 30] Read-only file system: 'out/local-aws'. The commands")
+    error = error_of("up")
+    assert error.startswith(
+        "Error: [Errno 30] Read-only file system: 'out/local-aws'. The commands"
+    )
 
 
 def test_a_deployment_names_its_account_and_refuses_a_local_aws(
@@ -170,13 +172,13 @@ def test_up_says_what_it_keeps_and_how_to_leave_it(
     deploy = Mock(return_value=after)
     monkeypatch.setattr(local, "describe", lambda *_: before)
     monkeypatch.setattr(local, "deploy", deploy)
-    said = run("up", *options)
-    assert said.exit_code == 0, said.output
+    result = run("up", *options)
+    assert result.exit_code == 0, result.output
     deploy.assert_called_once_with(running, "inorder", parameters)
-    lines = [line for line in said.stderr.splitlines() if line.startswith("Kept: ")]
-    assert [line.split(". ")[0] for line in lines] == [f"Kept: the {each}" for each in kept]
+    lines = [line for line in result.stderr.splitlines() if line.startswith("Kept: ")]
+    assert [line.split(". ")[0] for line in lines] == [f"Kept: the {name}" for name in kept]
     assert lines[-1].endswith("To leave it: inorder down, and then inorder up")
-    assert said.stderr.splitlines()[-1].endswith("put FILE")
+    assert result.stderr.splitlines()[-1].endswith("put FILE")
 
 
 def test_help_cuts_no_line_and_lists_commands_of_a_checkout() -> None:
@@ -207,15 +209,16 @@ class Executions:
         return self.changed(datetime.now(UTC))[: wanted.limit]
 
 
-def listed_executions(
-    monkeypatch: pytest.MonkeyPatch, lists: Sequence[list[Execution]], *options: str
-) -> Result:
+def run_with(machine: Any, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Result:
+    """Run a command on a stack with this state machine."""
+    aws = Mock(**{"client.return_value.put_object.return_value": {"ETag": '"e"'}})
     names = ("s", "in", "out", "keys", "arn", "parked", "retries", "f", "log")
-    stack = Stack(*names, parameters={"Policy": "latest-wins"})
-    monkeypatch.setattr(executions, "Connection", lambda _: SimpleNamespace(stack=stack))
-    monkeypatch.setattr(executions, "machine_of", lambda *_: Executions(*lists))
-    monkeypatch.setattr(executions, "FOLLOW_SECONDS", 0)
-    return run("executions", *options)
+    aws.stack = Stack(*names, parameters={"Policy": "latest-wins"})
+    monkeypatch.setattr(executions, "Connection", lambda _: aws)
+    monkeypatch.setattr(executions, "machine_of", lambda *_: machine)
+    for name in ("FOLLOW_SECONDS", "EVENT_SECONDS"):
+        monkeypatch.setattr(executions, name, 0)
+    return run(*arguments)
 
 
 def an_execution(name: str, key: str, status: str = "SUCCEEDED") -> Execution:
@@ -228,7 +231,8 @@ def test_what_is_followed_is_new_and_aligned_with_the_rest(monkeypatch: pytest.M
     cut = an_execution("a" * 36, "a.png")  # which the limit leaves out
     ended = [an_execution("d" * 36, "d.png"), old[0], replace(old[1], status="FAILED"), cut]
     lists, since = [[*old, cut], [*old, cut], ended, ended], "--since=2026-11-01"
-    result = listed_executions(monkeypatch, lists, "--follow", "--limit", "2", since)
+    options = ["--follow", "--limit", "2", since]
+    result = run_with(Executions(*lists), monkeypatch, "executions", *options)
     assert result.exit_code == 0, result.output
     heading, *lines = result.stdout.splitlines()
     assert [line.split()[3] for line in lines] == ["bb.png", "c.png", "bb.png", "d.png"]
@@ -238,14 +242,19 @@ def test_what_is_followed_is_new_and_aligned_with_the_rest(monkeypatch: pytest.M
 
 def test_an_outcome_that_no_execution_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     meant, there = "There is no outcome Procesed. Did you mean Processed?", "Parked, Processed, "
-    for given, said in {"Nonsense": there, "Procesed": meant, "parked": "", "Running": ""}.items():
-        result = listed_executions(monkeypatch, [[]], "--outcome", given)
-        assert result.exit_code == (2 if said else 0), result.output
-        assert said in result.stderr
+    for outcome, error in {
+        "Nonsense": there,
+        "Procesed": meant,
+        "parked": "",
+        "Running": "",
+    }.items():
+        result = run_with(Executions([]), monkeypatch, "executions", "--outcome", outcome)
+        assert result.exit_code == (2 if error else 0), result.output
+        assert error in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    ("typed", "error"),
     [
         ("wy", "There is no command wy. Did you mean why?"),
         ("policy nwe", "There is no command nwe. Did you mean new?"),
@@ -253,17 +262,17 @@ def test_an_outcome_that_no_execution_has_is_refused(monkeypatch: pytest.MonkeyP
         ("put --stackname x", "No such option: --stackname Did you mean --stack-name?"),
     ],
 )
-def test_what_is_mistyped_is_suggested(typed: str, said: str) -> None:
+def test_what_is_mistyped_is_suggested(typed: str, error: str) -> None:
     result = run(*typed.split())
     assert result.exit_code == 2
-    assert result.stderr.splitlines()[-1] == f"Error: {said}"
+    assert result.stderr.splitlines()[-1] == f"Error: {error}"
 
 
 def helps(*arguments: str) -> list[str]:
     """Give the paragraphs of a command's help, without its usage."""
     result = CliRunner(mix_stderr=False).invoke(main, [*arguments, "--help"], terminal_width=1000)
     assert result.exit_code == 0, result.output
-    return [" ".join(each.split()) for each in result.stdout.split("\n\n")[1:]]
+    return [" ".join(paragraph.split()) for paragraph in result.stdout.split("\n\n")[1:]]
 
 
 @pytest.mark.parametrize("command", [name for names in MODULES.values() for name in names])
@@ -309,11 +318,7 @@ def test_put_exits_as_its_help_says(
     )
     machine = Mock(unknown=(), poll_seconds=0, **{"wait.return_value": ended})
     machine.select.side_effect = [[], [ended]]
-    aws = Mock(**{"client.return_value.put_object.return_value": {"ETag": '"e"'}})
-    aws.stack.left_out.return_value, aws.stack.is_paused, aws.stack.quiet_seconds = "", False, 0
-    monkeypatch.setattr(executions, "Connection", lambda _: aws)
-    monkeypatch.setattr(executions, "machine_of", lambda *_: machine)
-    result = run("put", str(file))
+    result = run_with(machine, monkeypatch, "put", str(file))
     assert (result.exit_code, f"Outcome   {outcome}" in result.stdout) == (code, True)
     helps = f"Error: The event ended as {outcome}: `inorder why 'a b.png'` says what helps.\n"
     assert result.stderr.endswith(helps) == bool(code)
@@ -325,12 +330,7 @@ def test_put_that_finds_no_execution_says_what_the_log_lacks(
     (file := tmp_path / "x.png").write_bytes(b"")
     machine = Mock(unknown=("The log is without data.",), poll_seconds=0)
     machine.select.return_value = []
-    aws = Mock(**{"client.return_value.put_object.return_value": {"ETag": '"e"'}})
-    aws.stack.left_out.return_value, aws.stack.is_paused, aws.stack.quiet_seconds = "", False, 0
-    monkeypatch.setattr(executions, "Connection", lambda _: aws)
-    monkeypatch.setattr(executions, "machine_of", lambda *_: machine)
-    monkeypatch.setattr(executions, "EVENT_SECONDS", 0)
-    result = run("put", str(file))
+    result = run_with(machine, monkeypatch, "put", str(file))
     assert result.exit_code == 1
     assert "The log is without data.\nError: Waited 0 s for its execution." in result.stderr
 

@@ -41,7 +41,7 @@ READ = ["stack", "definition", "executions", "execution?arn=x", "story?key=x"]
 
 def test_without_the_token_only_a_page_without_data_is_read(client: TestClient) -> None:
     del client.headers["X-Inorder-Token"]
-    other_tokens: list[Any] = [{}, *({"X-Inorder-Token": each} for each in OTHERS)]
+    other_tokens: list[Any] = [{}, *({"X-Inorder-Token": token} for token in OTHERS)]
     for headers in other_tokens:
         for path in (*READ, "none", "../api/stack"):
             answer = client.get(f"/api/{path}", headers=headers)

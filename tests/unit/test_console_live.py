@@ -53,8 +53,8 @@ def answer(of: LiveList, revision: int | None = None) -> Any:
     return json.loads(of.answer(revision))
 
 
-def ids(found: Any) -> list[str]:
-    return [each["id"] for each in found["executions"]]
+def ids(whole: Any) -> list[str]:
+    return [execution["id"] for execution in whole["executions"]]
 
 
 def test_executions_stay_newest_first_when_the_engine_forgets_them() -> None:

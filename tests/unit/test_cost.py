@@ -59,14 +59,16 @@ def test_a_million_uncontended_events_cost_what_was_computed_by_hand() -> None:
 
 
 def differences(one: Bill, other: Bill) -> dict[str, float]:
-    found = Counter(dollars(other))
-    found.subtract(dollars(one))
-    return {name: difference for name, difference in found.items() if difference}
+    change = Counter(dollars(other))
+    change.subtract(dollars(one))
+    return {name: difference for name, difference in change.items() if difference}
 
 
 def test_the_contenders_cost_what_was_computed_by_hand() -> None:
     work, stored = Workload(1_000_000, memory=1024), 0.15 * 14 / 30 * 0.03
-    bills = {each.name: cost.bill_of_contender(each, work) for each in cost.contenders()}
+    bills = {
+        contender.name: cost.bill_of_contender(contender, work) for contender in cost.contenders()
+    }
     fence, fenced = 20_000 * 0.0000133334, bills["fenced-function"]
     assert differences(bills["function-alone"], fenced) == pytest.approx(
         {
@@ -107,9 +109,9 @@ def test_aws_bills_in_steps_and_tiers() -> None:
 
 
 def test_the_bill_lacks_logs_and_tables_that_are_not_used() -> None:
-    for each in policies():
-        lines = dollars(cost.bill_of(each, Workload(log_level="OFF")))
-        assert "CloudWatch: log of executions" not in lines, each.name
+    for of_policy in policies():
+        lines = dollars(cost.bill_of(of_policy, Workload(log_level="OFF")))
+        assert "CloudWatch: log of executions" not in lines, of_policy.name
     lines = dollars(cost.bill_of(policy("uncoordinated"), Workload(overwrites=0.5)))
     assert not any(name.startswith("DynamoDB: ") for name in lines)
 
@@ -117,8 +119,10 @@ def test_the_bill_lacks_logs_and_tables_that_are_not_used() -> None:
 def test_a_log_without_data_is_billed_by_what_it_writes() -> None:
     work = Workload(1_000_000, overwrites=0.1)
     with_data, without = (
-        dollars(cost.bill_of(LATEST, replace(work, log_data=each)))["CloudWatch: log of executions"]
-        for each in (True, False)
+        dollars(cost.bill_of(LATEST, replace(work, log_data=has_data)))[
+            "CloudWatch: log of executions"
+        ]
+        for has_data in (True, False)
     )
     # A waiter is two executions, one poll, and a start that costs as much as a poll.
     assert with_data == pytest.approx((0.9 * 21 + 0.1 * (2 * 21 + 2 * 14)) * 0.50)
@@ -128,7 +132,7 @@ def test_a_log_without_data_is_billed_by_what_it_writes() -> None:
 def test_what_is_assumed_of_the_template_is_in_the_template() -> None:
     resources, assumed = template()["Resources"], TABLE["assumed"]
     events = resources["RetryEventsFunction"]["Properties"]["Events"].values()
-    polls = [each["Properties"]["ScalingConfig"] for each in events if each["Type"] == "SQS"]
+    polls = [event["Properties"]["ScalingConfig"] for event in events if event["Type"] == "SQS"]
     assert polls == [{"MaximumConcurrency": assumed["pollers"]}] * assumed["polled_queues"]
     assert len(of_type(resources, "CloudWatch::Alarm")) == assumed["alarms"]
     default = Workload()
@@ -177,8 +181,8 @@ BUCKET = "b" * 32  # as long as the bill assumes
 @pytest.mark.parametrize(
     ("policy", "length", "units"),
     [
-        pytest.param(*each, marks=pytest.mark.policy(each[0]))
-        for each in [("latest-wins", 67, 1), ("latest-wins", 68, 2)]
+        pytest.param(*row, marks=pytest.mark.policy(row[0]))
+        for row in [("latest-wins", 67, 1), ("latest-wins", 68, 2)]
     ],
 )
 def test_a_write_costs_what_the_bill_and_the_page_say(
@@ -219,14 +223,18 @@ def test_the_documents_lines_are_among_those_its_command_prints() -> None:
 
 def test_the_readme_has_the_dollars_of_the_bill() -> None:
     month = Workload(5e6, overwrites=0.1)
-    alone = next(each for each in cost.contenders() if each.name == "fenced-function")
+    alone = next(
+        contender for contender in cost.contenders() if contender.name == "fenced-function"
+    )
     works = month, replace(month, log_data=False), replace(month, log_level="ERROR")
-    bills = [cost.bill_of_contender(alone, month), *(cost.bill_of(LATEST, each) for each in works)]
-    fence, whole, without_data, failures = (round(each.dollars) for each in bills)
+    bills = [cost.bill_of_contender(alone, month), *(cost.bill_of(LATEST, work) for work in works)]
+    fence, whole, without_data, failures = (round(bill.dollars) for bill in bills)
     text = (PROJECT / "README.md").read_text()
-    told = f"[{whole}](docs/cost.md), {without_data} with a log without data, {failures} with the"
-    assert told in text
+    sentence = (
+        f"[{whole}](docs/cost.md), {without_data} with a log without data, {failures} with the"
+    )
+    assert sentence in text
     assert f"(examples/fence_alone/template.yaml) | {fence} |" in text
     page = (PROJECT / "docs" / "cost.md").read_text()
     rows = re.findall(r"^\| `(?:ALL|ERROR)`.* \| (\d+) \|", page, re.M)
-    assert rows == [str(each) for each in (whole, without_data, failures)]
+    assert rows == [str(amount) for amount in (whole, without_data, failures)]

@@ -52,12 +52,12 @@ def test_a_report_has_each_output_marked_and_counted(tmp_path: Path) -> None:
     text = file.read_text(encoding="utf-8")
     assert "off: 1 of 4 stale, 1 unexpected, 1 missing<" in text
     assert "on: none of 1 stale<" in text
-    found = re.findall(
+    shown_images = re.findall(
         r'<figure class="(\w+)"><a href="[^"]+"><img alt="[^"]+" src="[^,]*,(.*?)">', text
     )
     shown = [*outputs, FRESH]
-    assert found == [
-        (each.state, b64encode(each.content).decode()) for each in shown if each.content
+    assert shown_images == [
+        (output.state, b64encode(output.content).decode()) for output in shown if output.content
     ]
     assert re.findall(r'class="mark">(\w+)<', text) == ["stale", "missing", "unexpected"]
     assert text.count(">no output<") == 1

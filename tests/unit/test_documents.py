@@ -61,16 +61,16 @@ def links(document: Path) -> Iterator[str]:
 def anchors(document: Path) -> set[str]:
     """Name a document's headings as GitHub does in the addresses of their anchors."""
     seen: Counter[str] = Counter()
-    found = set()
+    names = set()
     for opening, inline in pairwise(tokens(document)):
         if opening.type != "heading_open":
             continue
         parts = inline.children or []
         text = "".join(part.content for part in parts if part.type in {"text", "code_inline"})
         slug = "-".join("".join(re.findall(r"[\w\- ]", text.strip().lower())).split(" "))
-        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        names.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
         seen[slug] += 1
-    return found
+    return names
 
 
 @EACH_DOCUMENT
@@ -152,7 +152,7 @@ def section(heading: str) -> str:
 def test_a_query_names_the_states_of_the_state_machines() -> None:
     """A query that names a missing state, or not each end, answers with less and says nothing."""
     policies = template()["Parameters"]["Policy"]["AllowedValues"]
-    states = dict(each for policy in policies for each in definition(policy)["States"].items())
+    states = dict(state for policy in policies for state in definition(policy)["States"].items())
     ends = {name for name, state in states.items() if is_end(state)}
     model = Loader().load_service_model("stepfunctions", "service-2")
     types = set(model["shapes"]["HistoryEventType"]["enum"])

@@ -31,8 +31,8 @@ class Rows:
         self.s3 = boto3.client("s3")
         self.s3.create_bucket(Bucket="input")
         parts = ("AttributeDefinitions", "KeySchema", "BillingMode")
-        made = {name: ROWS[name] for name in parts}
-        self.table = boto3.resource("dynamodb").create_table(TableName="rows", **made)
+        properties = {name: ROWS[name] for name in parts}
+        self.table = boto3.resource("dynamodb").create_table(TableName="rows", **properties)
         self.app: Any = import_module(MODULE)
 
     def upload(self, content: bytes, sequencer: str, key: str = "a/x") -> dict[str, Any]:

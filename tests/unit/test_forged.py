@@ -51,18 +51,18 @@ KEEPS: tuple[Literal["newest", "first", "each"], ...] = ("newest", "first", "eac
 @given(event=EVENTS, output=OUTPUTS, cause=TEXTS, status=st.sampled_from(["RUNNING", "FAILED"]))
 def test_any_event_and_output_can_be_told(event: Any, output: Any, cause: str, status: str) -> None:
     arn = "arn:aws:states:r:1:execution:machine:x"
-    found = Execution(arn, status, event, output, "E", cause, (), NOW, None)
-    assert len(row(found, 8)) == 8
-    assert json.loads(to_json(described(found)))["arn"] == arn
+    execution = Execution(arn, status, event, output, "E", cause, (), NOW, None)
+    assert len(row(execution, 8)) == 8
+    assert json.loads(to_json(described(execution)))["arn"] == arn
     for keeps in KEEPS:
         other = Execution(f"{arn}y", "SUCCEEDED", event, {"outcome": "Duplicate"}, started=NOW)
-        known = Facts(
-            *("input", "x.png", "latest-wins", keeps, NOW, (found, other)),
+        facts = Facts(
+            *("input", "x.png", "latest-wins", keeps, NOW, (execution, other)),
             records=({"id": "input/x.png", "event": json.dumps(event), "status": "IN_PROGRESS"},),
             queued=(Queued("parked", "m", None, None, NOW, "E", event=event),),
             source=Source("e"),
         )
-        assert to_json(tell(known).sentences())
+        assert to_json(tell(facts).sentences())
 
 
 WAITING = fields(
@@ -90,8 +90,8 @@ def test_any_line_of_a_log_can_be_read(lines: list[str]) -> None:
     pages = SimpleNamespace(paginate=lambda **_: [{"events": events}])
     logs = SimpleNamespace(get_paginator=lambda _: pages)
     machine = AwsStateMachine(None, "arn", logs, "group")
-    for each in machine.select():
-        assert to_json(described(machine.describe(each.arn)))
+    for execution in machine.select():
+        assert to_json(described(machine.describe(execution.arn)))
     stack = SimpleNamespace(function_log_group="group")
     aws: Any = SimpleNamespace(client=lambda _: logs, stack=stack)
     for event in retrying.retrying_events(aws):
@@ -103,5 +103,5 @@ def test_any_line_of_a_log_can_be_read(lines: list[str]) -> None:
 def test_any_message_of_a_queue_can_be_listed(attributes: list[str], body: str) -> None:
     named = {name: {"StringValue": "E"} for name in attributes}
     message = {"MessageId": "m", "ReceiptHandle": "r", "Body": body, "MessageAttributes": named}
-    found = ParkedEvent.of(message | {"Attributes": {"SentTimestamp": "1795000000000"}})
-    assert json.dumps([found.body, found.subject, found.sequencer, found.reason])
+    event = ParkedEvent.of(message | {"Attributes": {"SentTimestamp": "1795000000000"}})
+    assert json.dumps([event.body, event.subject, event.sequencer, event.reason])

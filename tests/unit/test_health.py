@@ -16,14 +16,14 @@ from inorder.aws.stack import Stack
 
 def deployment(is_local: bool = False, clients: Any = None, **parameters: str) -> Any:
     """Build a stack with some parameters, and clients that answer for all services."""
-    given = {"Policy": "latest-wins", **parameters}
-    stack = Stack("s", "in", "out", "keys", "arn", "parked", "retries", "f", "log", given)
+    all_parameters = {"Policy": "latest-wins", **parameters}
+    stack = Stack("s", "in", "out", "keys", "arn", "parked", "retries", "f", "log", all_parameters)
     aws = SimpleNamespace(stack=stack, is_local=is_local, client=lambda _: clients)
     return SimpleNamespace(aws=aws, stack=stack, resources={})
 
 
 @pytest.mark.parametrize(
-    ("policy", "timeout", "said"),
+    ("policy", "timeout", "text"),
     [
         ("latest-wins", 15, "Nothing must be done"),
         ("uncoordinated", 15, "Nothing must be done"),
@@ -32,32 +32,32 @@ def deployment(is_local: bool = False, clients: Any = None, **parameters: str) -
     ],
 )
 def test_health_says_what_a_change_of_policy_needs_first(
-    policy: str, timeout: int, said: str
+    policy: str, timeout: int, text: str
 ) -> None:
     asked = deployment(clients=SimpleNamespace(get_bucket_versioning=lambda **_: {}))
     asked.function = {"Timeout": timeout}
     [finding] = health._change(asked, policy)
-    assert said in finding.text
-    assert finding.state == (RIGHT if "Nothing" in said else WRONG)
+    assert text in finding.text
+    assert finding.state == (RIGHT if "Nothing" in text else WRONG)
 
 
 def test_an_event_that_is_retried_for_hours_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     def retried(*hours: float) -> list[Check]:
         now = datetime.now(UTC)
-        since = [(now - timedelta(hours=each)).isoformat() for each in hours]
+        since = [(now - timedelta(hours=age)).isoformat() for age in hours]
         line = {"message_id": "m", "attempts": 1, "next": now.isoformat(), "reasons": ["E: c"]}
-        events = [RetryingEvent.of(line | {"since": each}) for each in since]
+        events = [RetryingEvent.of(line | {"since": time}) for time in since]
         monkeypatch.setattr(retrying, "retrying_events", lambda _: events)
         return list(health._retries(deployment()))
 
-    [found] = retried(0.5, 3.1, 5.2)
-    assert found.state == WRONG
-    assert "more than an hour: 2 events, one of them for 5 hours, because of E: c" in found.text
-    assert [each.state for each in retried(0.5)] == [RIGHT]
+    [finding] = retried(0.5, 3.1, 5.2)
+    assert finding.state == WRONG
+    assert "more than an hour: 2 events, one of them for 5 hours, because of E: c" in finding.text
+    assert [check.state for check in retried(0.5)] == [RIGHT]
 
 
 @pytest.mark.parametrize(
-    ("parameters", "said"),
+    ("parameters", "text"),
     [
         ({}, ""),
         ({"KeyPrefix": "photos/"}, "1 of the first 3 objects: dog.JPG"),
@@ -65,20 +65,20 @@ def test_an_event_that_is_retried_for_hours_is_wrong(monkeypatch: pytest.MonkeyP
         ({"KeyPrefix": "photos/", "KeySuffix": ".jpg"}, "2 of the first 3 objects"),
     ],
 )
-def test_objects_that_the_filter_leaves_out_are_named(parameters: Any, said: str) -> None:
+def test_objects_that_the_filter_leaves_out_are_named(parameters: Any, text: str) -> None:
     keys = ["dog.JPG", "photos/cat.JPG", "photos/cat.jpg"]
-    listed = {"Contents": [{"Key": each, "Size": 1} for each in keys]}
+    listed = {"Contents": [{"Key": key, "Size": 1} for key in keys]}
     listed["Contents"].append({"Key": "photos/", "Size": 0})  # a folder's marker
     asked = deployment(clients=SimpleNamespace(list_objects_v2=lambda **_: listed), **parameters)
-    found = list(health._keys(asked))
-    assert [each.state for each in found] == ([ADVICE] if said else [])
-    assert all(said in each.text for each in found)
+    findings = list(health._keys(asked))
+    assert [finding.state for finding in findings] == ([ADVICE] if text else [])
+    assert all(text in finding.text for finding in findings)
 
 
 def test_alarms_that_reach_nobody_are_advice() -> None:
     asked = deployment()
     asked.alarms = [{"AlarmActions": []}]
-    assert [each.state for each in health._subscriptions(asked)] == [ADVICE]
+    assert [finding.state for finding in health._subscriptions(asked)] == [ADVICE]
 
 
 @pytest.mark.parametrize(("is_local", "asked"), [(True, []), (False, ["role"])])
@@ -90,7 +90,7 @@ def test_a_local_aws_is_not_asked_about_its_roles(
     on_aws = [lambda _: iter([Check(RIGHT, "role")])]
     monkeypatch.setattr(health, "ON_AWS", on_aws)
     aws: Any = SimpleNamespace(is_local=is_local)
-    assert [each.text for each in health.health(aws)] == asked
+    assert [finding.text for finding in health.health(aws)] == asked
 
 
 @pytest.mark.parametrize(
@@ -136,8 +136,8 @@ def test_a_key_is_asked_for_as_s3_uses_it() -> None:
     asked.function = {"Role": "r"}
     [finding] = health._permissions(asked)
     assert finding.state == RIGHT
-    [question] = [each for each in questions if each["ResourceArns"] == [key]]
+    [question] = [question for question in questions if question["ResourceArns"] == [key]]
     assert question["ActionNames"] == ["kms:Decrypt", "kms:GenerateDataKey"]
     [context] = question["ContextEntries"]
     assert context["ContextKeyValues"] == ["s3.eu-west-1.amazonaws.com"]
-    assert {each["ResourceArns"][0] for each in questions} >= {"arn:aws:s3:::in/key"}
+    assert {question["ResourceArns"][0] for question in questions} >= {"arn:aws:s3:::in/key"}

@@ -27,7 +27,7 @@ def test_the_template_offers_all_policies_in_the_same_order() -> None:
 
 def unwritten(states: dict[str, Any], without_output: frozenset[str]) -> list[str]:
     """List the outcomes that no state writes, and the states that keep another event's outcome."""
-    written = {assigned(each).get("outcome", {}).get("S") for each in states.values()}
+    written = {assigned(state).get("outcome", {}).get("S") for state in states.values()}
     claims = (
         {*doing(states, Role.CLAIMS), *doing(states, Role.RECORDS)} if without_output else set()
     )
@@ -52,16 +52,16 @@ def test_states_must_write_and_remove_an_outcome_without_output() -> None:
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
 def test_the_facts_are_those_of_the_file(policy: policies.Policy) -> None:
     states = policies.definition(policy.name)["States"]
-    ends = {name: each for name, each in states.items() if is_end(each)}
-    good = {each["Parameters"]["outcome"] for each in ends.values() if each["Type"] == "Pass"}
-    bad = {each["Error"] for each in ends.values() if each["Type"] == "Fail"}
+    ends = {name: state for name, state in states.items() if is_end(state)}
+    good = {state["Parameters"]["outcome"] for state in ends.values() if state["Type"] == "Pass"}
+    bad = {state["Error"] for state in ends.values() if state["Type"] == "Fail"}
     assert good <= outcomes.FINISHED | {outcomes.RETRYING} | policy.without_output
     assert unwritten(states, policy.without_output) == []
     queued = {outcomes.PARKED, outcomes.NOT_PARKED}
     assert bad <= queued or not doing(states, Role.HANDS_OVER)  # then it loses its events
     if policy.name == "latest-wins":
         assert good | bad == outcomes.FINISHED | {outcomes.RETRYING} | queued
-    invoked = [each["Parameters"] for each in states.values() if each.get("Resource") == INVOKE]
+    invoked = [state["Parameters"] for state in states.values() if state.get("Resource") == INVOKE]
     assert [parameters["Payload"].get("fence") for parameters in invoked] == [policy.fence]
 
 

@@ -26,16 +26,16 @@ def moved() -> Iterator[str]:
     for package, module in (("ministack", ministack_parts), ("moto", moto_parts)):
         for name, (parameters, purpose) in module.PARTS.items():
             if wrong := wrong_with(f"{package}.{name}", parameters):
-                what = f"{package} {version(package)}: {name} {wrong}"
-                yield f"{what}. {module.__name__} needs it to {purpose}."
+                part = f"{package} {version(package)}: {name} {wrong}"
+                yield f"{part}. {module.__name__} needs it to {purpose}."
 
 
 def wrong_with(name: str, parameters: str | None) -> str:
     try:
-        found = pkgutil.resolve_name(name)
+        thing = pkgutil.resolve_name(name)
     except (ImportError, AttributeError):
         return "is not there"
-    has = None if parameters is None else ", ".join(inspect.signature(found).parameters)
+    has = None if parameters is None else ", ".join(inspect.signature(thing).parameters)
     return "" if has == parameters else f"has the parameters ({has}), not ({parameters})"
 
 
@@ -61,5 +61,5 @@ def test_no_other_module_touches_them() -> None:
         name = str(file.relative_to(PROJECT))
         if name.startswith((".", "out/")) or name in MODULES:
             continue
-        found = re.findall(r"^ *(?:from|import) (?:moto|ministack)\b.*", file.read_text(), re.M)
-        assert [line for line in found if not re.fullmatch(INTERFACES, line.strip())] == [], name
+        imports = re.findall(r"^ *(?:from|import) (?:moto|ministack)\b.*", file.read_text(), re.M)
+        assert [line for line in imports if not re.fullmatch(INTERFACES, line.strip())] == [], name

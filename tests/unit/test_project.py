@@ -42,7 +42,7 @@ def test_the_template_is_plain_and_its_lines_are_short() -> None:
 def imported(file: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (each.name for each in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield node.module or ""
 
@@ -51,23 +51,29 @@ def test_imports_go_one_way() -> None:
     """Lambda has a function's folder, and packages; the ruff.toml files have the other rules."""
     packages = {"boto3", "botocore", "PIL", "aws_lambda_powertools", *sys.stdlib_module_names}
     for file in tracked("functions/*.py"):
-        others = {each.partition(".")[0] for each in imported(file)} - packages - {file.parent.name}
-        assert {each for each in others if not each.startswith("mypy_")} <= {"inorder_fence"}, file
+        others = (
+            {package.partition(".")[0] for package in imported(file)}
+            - packages
+            - {file.parent.name}
+        )
+        assert {package for package in others if not package.startswith("mypy_")} <= {
+            "inorder_fence"
+        }, file
 
 
 def test_only_one_place_writes_plurals() -> None:
     """A number and a plural in a text are "1 outputs" now and then: `counted` writes them."""
     things = "alarm attempt event execution invocation key line message object output record time"
     plural = re.compile(rf" ([a-z]+[a-rt-z] )?({'|'.join(things.split())})s\b")
-    found = []
+    bare = []
     for file in tracked("inorder/*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.JoinedStr):
                 for value, text in pairwise(node.values):
                     number = isinstance(value, ast.FormattedValue) and ast.unparse(value.value)
                     if number and isinstance(text, ast.Constant) and plural.match(str(text.value)):
-                        found.append((file.name, number, text.value))
-    assert [each for each in found if not each[1].isupper()] == []  # a constant is never 1
+                        bare.append((file.name, number, text.value))
+    assert [place for place in bare if not place[1].isupper()] == []  # a constant is never 1
 
 
 def bare_edits(file: Path) -> Iterator[str]:
@@ -107,16 +113,18 @@ def test_locks_have_hashes_and_functions_get_the_tested_versions() -> None:
         text = file.read_text()
         requirements = re.split(r"\n(?=\w)", text.strip())
         assert requirements
-        assert all("--hash=sha256:" in each for each in requirements if "==" in each)
+        assert all(
+            "--hash=sha256:" in requirement for requirement in requirements if "==" in requirement
+        )
         assert not re.search(r"https?://|file:|--index|--find-links", text)
     tested, *deployed = map(pins, LOCKS)
-    assert all(each.items() <= tested.items() for each in deployed)
+    assert all(versions.items() <= tested.items() for versions in deployed)
 
 
 def test_the_package_needs_three_others_to_run() -> None:
     """What else it imports is in the standard library, or in an extra, which a command names."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-    needed = {re.match(r"[\w-]+", each)[0] for each in project["dependencies"]}  # type: ignore[index]
+    needed = {re.match(r"[\w-]+", requirement)[0] for requirement in project["dependencies"]}  # type: ignore[index]
     assert needed == {"boto3", "click", "rich"}
     own = {"inorder", "inorder_fence", "invert_image"}  # of which a checkout alone has the last
     others = {name.partition(".")[0] for file in tracked("inorder/*.py") for name in imported(file)}
@@ -147,20 +155,20 @@ def copied(folder: Path, **programs: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "environment", "code"),
+    ("message", "environment", "code"),
     [("", {"CI": "true"}, 0), ("page.py did not run.", {}, 0), ("Not run.", {"CI": "true"}, 2)],
 )
 def test_without_a_browser_make_says_so_and_ci_fails(
-    said: str, environment: dict[str, str], code: int, tmp_path: Path
+    message: str, environment: dict[str, str], code: int, tmp_path: Path
 ) -> None:
-    copied(tmp_path, python=f'[ "$2" = pytest ] && echo "$@" || echo "{said}"', inorder="exit 0")
+    copied(tmp_path, python=f'[ "$2" = pytest ] && echo "$@" || echo "{message}"', inorder="exit 0")
     (tmp_path / ".venv" / "installed").touch()
-    made = make(tmp_path, "test", **environment)
-    assert made.returncode == code
-    *_, tests, last = ["", *made.stdout.splitlines(), *([] if said else [""])]
+    run = make(tmp_path, "test", **environment)
+    assert run.returncode == code
+    *_, tests, last = ["", *run.stdout.splitlines(), *([] if message else [""])]
     assert "pytest" in tests
-    assert last == said
-    assert tests.endswith("--ignore tests/console/test_views.py") == bool(said)
+    assert last == message
+    assert tests.endswith("--ignore tests/console/test_views.py") == bool(message)
 
 
 @pytest.mark.parametrize("verb", ["deploy", "package"])
@@ -170,8 +178,8 @@ def test_nothing_is_built_or_deployed_where_the_target_is_refused(
     refuses = '[ "$2" != inorder.commands.target ] || exit 1; echo "$@"'
     copied(tmp_path, python=refuses, inorder="exit 0", sam='echo "$@"')
     (tmp_path / ".venv" / "installed").touch()
-    made = make(tmp_path, verb, "BUCKET=b")
-    assert (made.returncode, made.stdout) == (2, "")
+    run = make(tmp_path, verb, "BUCKET=b")
+    assert (run.returncode, run.stdout) == (2, "")
 
 
 def test_make_finds_the_environments_programs_without_the_path() -> None:
@@ -179,9 +187,9 @@ def test_make_finds_the_environments_programs_without_the_path() -> None:
     verbs = re.findall(r"^([a-z-]+):.* ## ", (PROJECT / "Makefile").read_text(), re.MULTILINE)
     there = {path.name for path in (PROJECT / ".venv" / "bin").iterdir()}
     assert {"inorder", "python", "sam", "uv"} <= there
-    given = ["PYTHON=/python", "POLICY=latest-wins", "STACK=s", "BUCKET=b"]
+    variables = ["PYTHON=/python", "POLICY=latest-wins", "STACK=s", "BUCKET=b"]
     for verb in verbs:
-        printed = make(PROJECT, "--dry-run", verb, *given)
+        printed = make(PROJECT, "--dry-run", verb, *variables)
         assert printed.returncode == 0, printed.stderr
         for part in re.split(r"\n|&&|\|\||;|\$\(|\bthen\b|\bdo\b|[{}()]", printed.stdout):
             words = [word for word in part.split() if not re.match(r"@?[A-Z_]+=", word)]

@@ -59,10 +59,10 @@ SEQUENCERS = st.text("0AF@/", min_size=1, max_size=4)
 @example([(("b-1", "a#V", None), "0A"), (("b-1", "a", "V"), "0A")])
 @example([(("b-1", "a@0A", None), "0A"), (("b-1", "a", None), "0A@0A")])
 def test_no_two_objects_share_a_record_of_any_kind(
-    made: list[tuple[tuple[str, str, str | None], str]],
+    objects: list[tuple[tuple[str, str, str | None], str]],
 ) -> None:
     ids: dict[str, Any] = {}
-    for (bucket, key, version), sequencer in made:
+    for (bucket, key, version), sequencer in objects:
         named = records.object_key(bucket, key, version)
         assert records.key_in(named) == key
         event = created(key, bucket=bucket, version_id=version, sequencer=sequencer)

@@ -34,7 +34,7 @@ REJECTED = {"outcome": "Rejected", "expires_at": LATER, "error": "E", "cause": "
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "text"),
     [
         (DONE, ""),
         (DONE | {"outcome": "Superseded", "more": [1]}, ""),
@@ -47,14 +47,14 @@ REJECTED = {"outcome": "Rejected", "expires_at": LATER, "error": "E", "cause": "
         ({"outcome": "Rejected", "expires_at": LATER}, "without the text error and cause:"),
     ],
 )
-def test_a_broken_contract_is_named_with_what_to_change(answer: Any, said: str) -> None:
-    told = broken(json.dumps(answer), NOW)
-    assert bool(told) == bool(said)
-    assert said in told
+def test_a_broken_contract_is_named_with_what_to_change(answer: Any, text: str) -> None:
+    advice = broken(json.dumps(answer), NOW)
+    assert bool(advice) == bool(text)
+    assert text in advice
 
 
 @pytest.mark.parametrize(
-    ("facts", "said"),
+    ("facts", "text"),
     [
         ({"seconds": 1, "answer": json.dumps(DONE)}, ""),
         ({"seconds": 1, "error": "ValueError: bad (app.py, line 3)"}, "raises ValueError: bad ("),
@@ -67,11 +67,11 @@ def test_a_broken_contract_is_named_with_what_to_change(answer: Any, said: str) 
         ({"began": NOW - 6, "stalled": "PutObject"}, ""),
     ],
 )
-def test_errors_timeouts_and_dead_processes_are_faults(facts: dict[str, Any], said: str) -> None:
+def test_errors_timeouts_and_dead_processes_are_faults(facts: dict[str, Any], text: str) -> None:
     defaults: dict[str, Any] = {"id": "1", "began": NOW, "process": NO_PROCESS}
-    what, advice = Invocation(**defaults | facts).fault(NOW, timeout=5)
-    assert [bool(what), bool(advice)] == [bool(said)] * 2
-    assert said in what
+    fault, advice = Invocation(**defaults | facts).fault(NOW, timeout=5)
+    assert [bool(fault), bool(advice)] == [bool(text)] * 2
+    assert text in fault
 
 
 def invocation(sequencer: str, began: float = NOW, **facts: Any) -> Invocation:
@@ -82,9 +82,9 @@ def invocation(sequencer: str, began: float = NOW, **facts: Any) -> Invocation:
 def test_every_way_to_break_the_contract_is_named_once() -> None:
     other = json.dumps(DONE | {"expires_at": 1})
     answers = [json.dumps(DONE), "{}", "{}", other]
-    found = verdict.answers([invocation(str(n), answer=each) for n, each in enumerate(answers)])
-    assert [each.mark for each in found] == ["broken", "broken"]
-    assert [each.text[:4] for each in found] == ["k1: ", "k3: "]
+    findings = verdict.answers([invocation(str(n), answer=text) for n, text in enumerate(answers)])
+    assert [finding.mark for finding in findings] == ["broken", "broken"]
+    assert [finding.text[:4] for finding in findings] == ["k1: ", "k3: "]
     [kept] = verdict.answers([invocation("1", answer=answers[0]), invocation("1", error="E")])
     assert (kept.mark, kept.text[:2]) == ("kept", "1 ")
 
@@ -111,7 +111,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "text"),
     [
         ("def handler(a, b): 1", ""),
         ("def other(): 1", "module 'tried' has no attribute 'handler'"),
@@ -121,16 +121,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("handler = 1", "handler is no function"),
     ],
 )
-def test_why_a_handler_fails_to_load_and_what_helps(folder: Path, source: str, said: str) -> None:
+def test_why_a_handler_fails_to_load_and_what_helps(folder: Path, source: str, text: str) -> None:
     file = folder / "tried.py"
     file.write_text(source)
     wrong = inside.why_not()
-    assert bool(wrong) == bool(said)
-    assert not said or said in named(str(file), folder).what_to_change(wrong)
+    assert bool(wrong) == bool(text)
+    assert not text or text in named(str(file), folder).what_to_change(wrong)
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "text"),
     [
         ("import os\nos._exit(0)", "app.py ends the process that imports it, with status 0."),
         ("import os, sys\nos.write(2, b'\\xff why')\nos._exit(7)", "with status 7.\n\ufffd why"),
@@ -140,12 +140,12 @@ def test_why_a_handler_fails_to_load_and_what_helps(folder: Path, source: str, s
     ],
 )
 def test_an_import_may_print_anything_and_its_end_is_named(
-    source: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trying_work, "IMPORT_SECONDS", 3)
     file, local = tmp_path / "app.py", LocalAws(1, 1, 0, "")
     file.write_text(source)
-    with pytest.raises(Failure, match=said) if said else nullcontext():
+    with pytest.raises(Failure, match=text) if text else nullcontext():
         named(str(file), tmp_path).check(local)
 
 
@@ -193,10 +193,10 @@ def test_the_journal_has_each_answer_and_each_error(folder: Path) -> None:
     assert invoked(folder, "b", fail)[0] is ValueError
     answer, journal = invoked(folder, "c", lambda *_: {1})
     assert answer is TypeError
-    assert [each.key for each in journal] == ["a", "b", "c"]
-    assert [each.answer for each in journal] == ['{"x": "é"}', "", "{1}"]
-    assert [each.error for each in journal] == ["", "ValueError: why", ""]
-    assert all(each.seconds is not None for each in journal)
+    assert [invocation.key for invocation in journal] == ["a", "b", "c"]
+    assert [invocation.answer for invocation in journal] == ['{"x": "é"}', "", "{1}"]
+    assert [invocation.error for invocation in journal] == ["", "ValueError: why", ""]
+    assert all(invocation.seconds is not None for invocation in journal)
 
 
 def test_only_a_keys_first_answer_is_lost_or_late(folder: Path) -> None:
@@ -204,7 +204,7 @@ def test_only_a_keys_first_answer_is_lost_or_late(folder: Path) -> None:
         (folder / how).touch()
         answers = [invoked(folder, f"{how}/x", lambda *_: 1)[0] for _ in range(2)]
         assert answers == [first, 1]
-    assert all(each.answer == "1" for each in verdict.journal(folder))
+    assert all(invocation.answer == "1" for invocation in verdict.journal(folder))
 
 
 def test_an_invocation_stalls_before_it_writes_until_it_is_released(
@@ -252,8 +252,8 @@ def test_only_a_store_that_is_compared_counts_as_seen() -> None:
 
 
 def test_a_file_is_overwritten_by_another_one_of_its_kind() -> None:
-    given = [Sample(name, name.encode(), b"") for name in ("a.txt", "b.json", "c.txt")]
-    assert [each.new for each in paired(given)] == [b"c.txt", b"b.json", b"a.txt"]
+    samples = [Sample(name, name.encode(), b"") for name in ("a.txt", "b.json", "c.txt")]
+    assert [sample.new for sample in paired(samples)] == [b"c.txt", b"b.json", b"a.txt"]
 
 
 def test_a_new_function_finds_the_fence_and_replaces_nothing(tmp_path: Path) -> None:
@@ -263,4 +263,4 @@ def test_a_new_function_finds_the_fence_and_replaces_nothing(tmp_path: Path) -> 
     for name in ("my_work", "MyWork", "../x", "import-me", ""):
         with pytest.raises(Failure):
             new.create(name, tmp_path)
-    assert [each.name for each in tmp_path.iterdir()] == ["my_work"]
+    assert [file.name for file in tmp_path.iterdir()] == ["my_work"]

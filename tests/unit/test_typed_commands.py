@@ -81,7 +81,11 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "document",
-    [each for each in [*DOCUMENTS, *PROJECT.glob("examples/*/template.yaml")] if typed(each)],
+    [
+        document
+        for document in [*DOCUMENTS, *PROJECT.glob("examples/*/template.yaml")]
+        if typed(document)
+    ],
     ids=lambda document: str(document.relative_to(PROJECT)),
 )
 def test_each_document_can_be_typed_in_a_new_shell(document: Path, folder: Path) -> None:
@@ -98,7 +102,9 @@ def test_each_document_can_be_typed_in_a_new_shell(document: Path, folder: Path)
     for line in (folder / "called").read_text().splitlines():
         program, *arguments = shlex.split(line)
         if program == "make":
-            names = {each for each in arguments if each[0] != "-" and "=" not in each}
+            names = {
+                argument for argument in arguments if argument[0] != "-" and "=" not in argument
+            }
             assert names <= set(verbs), line
         if program == "inorder":
             assert wrong(arguments) == "", line

@@ -50,16 +50,16 @@ def test_what_cannot_be_read_of_a_pause_is_not_known(monkeypatch: pytest.MonkeyP
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "Read")
 
     monkeypatch.setattr(waiting, "count", refuse)
-    said = waiting.pause(stack())
-    assert said.startswith("The stack is paused: how many events wait is not known (An error")
+    text = waiting.pause(stack())
+    assert text.startswith("The stack is paused: how many events wait is not known (An error")
 
 
 def test_a_pause_is_advice() -> None:
     for is_paused, state in ((True, ADVICE), (False, RIGHT)):
         aws = stack(is_paused=is_paused)
-        [found] = health._pause(SimpleNamespace(aws=aws, stack=aws.stack))  # type: ignore[arg-type]
-        assert found.state == state
-        assert "9 events wait" in found.text
+        [finding] = health._pause(SimpleNamespace(aws=aws, stack=aws.stack))  # type: ignore[arg-type]
+        assert finding.state == state
+        assert "9 events wait" in finding.text
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_a_queue_without_a_reader_is_wrong_unless_paused(
     is_paused: bool, read: list[str], unread: list[str]
 ) -> None:
     named = [
-        {"EventSourceArn": f"arn:aws:sqs:us-east-1:123456789012:{each}", "State": "Enabled"}
-        for each in read
+        {"EventSourceArn": f"arn:aws:sqs:us-east-1:123456789012:{queue}", "State": "Enabled"}
+        for queue in read
     ]
     other = {"EventSourceArn": "arn:aws:sqs:us-east-1:123456789012:other", "State": "Disabled"}
     clients = SimpleNamespace(
@@ -89,5 +89,5 @@ def test_a_queue_without_a_reader_is_wrong_unless_paused(
         stack=SimpleNamespace(is_paused=is_paused),
         resources=names | {"RetryEventsFunction": "f"},
     )
-    wrong = [each.text for each in health._queues(asked) if each.state == health.WRONG]
-    assert [each.split()[2].rstrip(":") for each in wrong] == unread
+    wrong = [check.text for check in health._queues(asked) if check.state == health.WRONG]
+    assert [text.split()[2].rstrip(":") for text in wrong] == unread

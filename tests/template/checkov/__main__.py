@@ -43,8 +43,8 @@ def findings(checkov: list[str]) -> set[tuple[str, str, str]]:
     command = [*checkov, "--directory", ".", "--framework", "cloudformation"]
     command += ["--compact", "--quiet", "--skip-download", "--output", "json", "--soft-fail"]
     environment = os.environ | {"BC_ANALYTICS": "0"}
-    said = subprocess.check_output(command, cwd=OUT, env=environment, text=True)  # noqa: S603
-    report: dict[str, Any] = json.loads(said[: said.rindex("}") + 1])
+    output = subprocess.check_output(command, cwd=OUT, env=environment, text=True)  # noqa: S603
+    report: dict[str, Any] = json.loads(output[: output.rindex("}") + 1])
     if report["summary"]["parsing_errors"] or len(list(OUT.glob("*.json"))) != len(stacks):
         raise click.ClickException("checkov did not read every template.")
     failed = report["results"]["failed_checks"]
@@ -54,14 +54,16 @@ def findings(checkov: list[str]) -> set[tuple[str, str, str]]:
 def main(checkov: list[str]) -> int:
     """Print the findings that are not accepted, and the accepted ones that are not found."""
     accepted = tomllib.loads(ACCEPTED.read_text(encoding="utf-8"))
-    found = findings(checkov)
-    unknown = sorted(each for each in found if each[0] not in accepted)
-    unused = sorted(set(accepted) - {check for check, _, _ in found})
+    all_findings = findings(checkov)
+    unknown = sorted(finding for finding in all_findings if finding[0] not in accepted)
+    unused = sorted(set(accepted) - {check for check, _, _ in all_findings})
     for check, name, resource in unknown:
         click.echo(f"UNKNOWN FINDING: {check} {name}: {resource}", err=True)
     for check in unused:
         click.echo(f"ACCEPTED BUT NOT FOUND: {check}", err=True)
-    click.echo(f"{len(found)} findings, {len(unknown)} unknown, {len(accepted)} checks accepted")
+    click.echo(
+        f"{len(all_findings)} findings, {len(unknown)} unknown, {len(accepted)} checks accepted"
+    )
     return int(bool(unknown or unused))
 
 
