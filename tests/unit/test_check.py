@@ -119,7 +119,7 @@ Read Key Record/TimeoutSeconds | - | seconds: nothing bounds its seconds
 Wait For Lock/Seconds | - | Wait For Lock/SecondsPath | "$.object_key" | seconds: nothing bounds its
 Count Poll/Parameters/polls.$ | "$.polls" | Read Key Record: seconds: nothing bounds how often
 Count Poll/Parameters/polls.$ | "States.MathAdd($.polls, 0)" | Read Key Record: seconds: nothing
-Key State?/Choices/4/NumericGreaterThanEquals | 60 | seconds: the longest
+Key State?/Choices/4/NumericGreaterThanEquals | 12 | seconds: the longest
 /TimeoutSeconds | 290 | seconds: ... 292 s, and must end before 290 s
 /TimeoutSeconds | 400 | seconds: TimeoutSeconds is 400, but Express
 uncoordinated: Invert Image/Retry/-1/MaxAttempts | 14 | seconds: ... must end before 300 s

@@ -183,11 +183,12 @@ def test_a_misnamed_record_leaves_the_index_once_its_event_restarts(
     assert healer.indexed() == ([] if has_started else ["input#v/y"])
 
 
-def test_a_retry_in_the_claims_second_counts_as_later(healer: Healer) -> None:
+def test_an_event_parked_in_the_claims_second_settles_and_frees_it(healer: Healer) -> None:
     claimed = (datetime.now(UTC) - LATE).replace(microsecond=1)
-    healer.put("x", None, in_progress_since=claimed.isoformat())
+    healer.put("x", None, in_progress_since=claimed.isoformat(), lock_token="theirs")
     healer.put_retry("x", claimed, "PARKED")
     assert (healer.sweep(), healer.indexed()) == ([], [])
+    assert "lock_token" not in healer.record("x")
 
 
 def test_at_the_limit_the_retry_queue_parks_the_event(healer: Healer) -> None:
@@ -420,13 +421,6 @@ def test_a_dead_holders_lock_is_freed_while_its_event_retries(
     assert "lock_token" not in healer.record("x")
     assert healer.indexed() == ["input/x"]
     assert datetime.now(UTC) - datetime.fromisoformat(healer.record("x")[ATTRIBUTE]) < OLD
-
-
-def test_a_parked_events_lock_is_freed(healer: Healer) -> None:
-    healer.put("x", OLD, lock_token="theirs")
-    healer.put_retry("x", datetime.now(UTC), "PARKED")
-    assert (healer.sweep(), healer.indexed()) == ([], [])
-    assert "lock_token" not in healer.record("x")
 
 
 @pytest.mark.parametrize("machine", [PRESENT, FORMER])

@@ -64,6 +64,9 @@ def test_a_new_policy_is_few_lines_and_deploys_like_another(project: Path, sourc
     for new, copied in (("made-by-test", source), ("MadeByTest", old), files):
         mine, theirs = (replaced(text, new, copied) for text in (mine, theirs))
     assert json.loads(mine) == json.loads(theirs)
+    document = (project / policies.DOCUMENT).read_text(encoding="utf-8")
+    [default] = [line for line in document.splitlines() if line.endswith("The default. |")]
+    assert default.startswith("| `latest-wins` |")
 
 
 def test_a_new_policy_starts_with_the_facts_of_its_source(project: Path) -> None:
@@ -71,13 +74,6 @@ def test_a_new_policy_starts_with_the_facts_of_its_source(project: Path) -> None
         new_policy.create(name, source, project)
         new, original = policies.policy(name, project), policies.policy(source, project)
         assert new == replace(original, name=name, file="", like="every-version")
-
-
-def test_a_policy_made_from_the_default_leaves_the_default(project: Path) -> None:
-    new_policy.create("made-by-test", "latest-wins", project)
-    document = (project / policies.DOCUMENT).read_text(encoding="utf-8")
-    [default] = [line for line in document.splitlines() if line.endswith("The default. |")]
-    assert default.startswith("| `latest-wins` |")
 
 
 def test_the_tables_are_rendered_by_a_command(project: Path) -> None:

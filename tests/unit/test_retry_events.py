@@ -27,7 +27,7 @@ from retry_events.retries import (
 from retry_events.streams import AGAIN_SECONDS, Stream, taken
 from tests.support import moto_parts
 from tests.support.events import SEQUENCER, created, sqs_batch
-from tests.support.in_process import Context, make_writes_atomic
+from tests.support.in_process import KEY_TABLE, Context, make_writes_atomic
 from tests.support.replacing import replaced
 from tests.support.resolved_template import template
 from tests.unit.conftest import Lines, Load, new_queue, taken_from
@@ -161,6 +161,9 @@ LOCKED_TEXT = f"KeyLocked: {LOCKED['Cause']}"
 
 
 def test_events_of_locked_keys_wait_briefly_and_count_no_failure() -> None:
+    never_started = fault(EVENT, LOCKED)
+    assert isinstance(never_started.decide_again("refused", NOW + DAY - 1, 0), Wait)
+    assert isinstance(never_started.decide_again("refused", NOW + DAY, 0), Park)
     event = EVENT
     for attempt in range(200):
         failed = fault(event, LOCKED, id=f"m{attempt}", sent=NOW + attempt * HOUR)
@@ -180,12 +183,6 @@ def test_events_of_locked_keys_wait_briefly_and_count_no_failure() -> None:
     assert waiting.since == NOW + DAY * 9
     assert isinstance(decide(waiting, after=20 * DAY + 60), Start)
     assert isinstance(waiting.decide_again("refused", NOW + DAY * 20, DAY), Park)
-
-
-def test_a_locked_event_that_cannot_start_all_day_is_parked() -> None:
-    failed = fault(EVENT, LOCKED)
-    assert isinstance(failed.decide_again("refused", NOW + DAY - 1, 0), Wait)
-    assert isinstance(failed.decide_again("refused", NOW + DAY, 0), Park)
 
 
 @pytest.mark.parametrize(
@@ -435,12 +432,7 @@ class Retries:
 
 @pytest.fixture
 def retries(load: Load, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> Retries:
-    boto3.client("dynamodb").create_table(
-        TableName="keys",
-        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-        BillingMode="PAY_PER_REQUEST",
-    )
+    boto3.client("dynamodb").create_table(TableName="keys", **KEY_TABLE)
     function = load(
         "retry_events.app",
         KEY_TABLE="keys",
