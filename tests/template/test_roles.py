@@ -5,8 +5,6 @@ more may be there. No local engine enforces this role.
 """
 
 import json
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -16,6 +14,7 @@ from inorder.aws.health import work_permissions
 from inorder.model import policies
 from inorder.model.policies import Policy
 from tests.support.resolved_template import Json, of_type, template
+from tests.support.stacks import stack_with
 from tests.template.deployed import (
     BOUNDARY,
     KEY,
@@ -105,9 +104,7 @@ def test_the_work_policy_suits_every_policy_and_deletes_if_needed() -> None:
 @pytest.mark.parametrize("key", ["", KEY])
 def test_doctor_asks_for_what_the_work_policy_grants(deletions: str, key: str) -> None:
     parameters = EVERYTHING | {"HandleDeletions": deletions, "KmsKeyArn": key}
-    stack: Any = SimpleNamespace(
-        input_bucket="InputBucket", output_bucket="OutputBucket", parameters=parameters
-    )
+    stack = stack_with(("InputBucket", "OutputBucket"), **parameters)
     asked = {
         (action, resource)
         for resource, actions in work_permissions(stack).items()

@@ -21,7 +21,6 @@ from click.testing import CliRunner, Result
 from moto import mock_aws
 
 from inorder import commands, local_aws
-from inorder.aws.stack import Stack
 from inorder.commands import console, executions, local, target
 from inorder.commands import main as commands_main
 from inorder.commands.main import EXTRAS, MODULES, OF_A_CHECKOUT, main
@@ -32,6 +31,7 @@ from inorder.model.execution import Execution, Filter
 from inorder.trying.inside import FILE
 from inorder_fence import __version__
 from tests.support.events import created
+from tests.support.stacks import stack_with
 
 
 @pytest.fixture(autouse=True)
@@ -212,8 +212,7 @@ class Executions:
 def run_with(machine: Any, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Result:
     """Run a command on a stack with this state machine."""
     aws = Mock(**{"client.return_value.put_object.return_value": {"ETag": '"e"'}})
-    names = ("s", "in", "out", "keys", "arn", "parked", "retries", "f", "log")
-    aws.stack = Stack(*names, parameters={"Policy": "latest-wins"})
+    aws.stack = stack_with()
     monkeypatch.setattr(executions, "Connection", lambda _: aws)
     monkeypatch.setattr(executions, "machine_of", lambda *_: machine)
     for name in ("FOLLOW_SECONDS", "EVENT_SECONDS"):

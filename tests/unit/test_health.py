@@ -11,13 +11,12 @@ from botocore.exceptions import ClientError
 from inorder.aws import health, retrying
 from inorder.aws.health import ADVICE, RIGHT, UNKNOWN, WRONG, Check
 from inorder.aws.retrying import RetryingEvent
-from inorder.aws.stack import Stack
+from tests.support.stacks import stack_with
 
 
 def deployment(is_local: bool = False, clients: Any = None, **parameters: str) -> Any:
     """Build a stack with some parameters, and clients that answer for all services."""
-    all_parameters = {"Policy": "latest-wins", **parameters}
-    stack = Stack("s", "in", "out", "keys", "arn", "parked", "retries", "f", "log", all_parameters)
+    stack = stack_with(**parameters)
     aws = SimpleNamespace(stack=stack, is_local=is_local, client=lambda _: clients)
     return SimpleNamespace(aws=aws, stack=stack, resources={})
 
