@@ -88,11 +88,8 @@ def test_an_empty_version_means_none_in_events_and_outputs() -> None:
 @pytest.mark.parametrize("event", [created(), events.deleted("a/x", sequencer="0B")])
 def test_the_output_of_another_bucket_is_neither_replaced_nor_deleted(event: Any) -> None:
     assert rejection(event, OF_ANOTHER_BUCKET) == "OutputOfAnotherBucket"
-
-
-def test_an_output_of_another_bucket_under_our_name_is_rejected() -> None:
-    other = output("0A", key=OWN, source_bucket="other")
-    assert rejection(created(), other, fence="each") == "OutputOfAnotherBucket"
+    own = output("0A", key=OWN, source_bucket="other")
+    assert rejection(created(), own, fence="each") == "OutputOfAnotherBucket"
 
 
 @pytest.mark.parametrize("fence", ["newest", "each", "none"])
@@ -181,12 +178,9 @@ def fault(event: Any, *calls: s3_calls.Call, fence: str = "newest") -> str:
     return str(raised.value.response["Error"]["Code"])
 
 
-def test_a_key_that_may_become_usable_is_a_fault() -> None:
-    refused = fails(read(), 400, "KMS.KMSInvalidStateException")
-    assert fault(created(), no_output(), refused) == "KMS.KMSInvalidStateException"
-
-
-def test_what_may_not_be_read_is_a_fault() -> None:
+def test_what_may_not_be_read_now_is_a_fault() -> None:
+    unusable = fails(read(), 400, "KMS.KMSInvalidStateException")  # the key may become usable
+    assert fault(created(), no_output(), unusable) == "KMS.KMSInvalidStateException"
     assert fault(created(), fails(output("0A"), 403)) == "403"
     assert fault(created(), output("0B"), fails(source(), 403)) == "403"
 

@@ -183,7 +183,7 @@ def test_a_misnamed_record_leaves_the_index_once_its_event_restarts(
     assert healer.indexed() == ([] if has_started else ["input#v/y"])
 
 
-def test_an_event_parked_in_the_claims_second_settles_and_frees_it(healer: Healer) -> None:
+def test_an_event_parked_in_the_claims_second_frees_its_lock(healer: Healer) -> None:
     claimed = (datetime.now(UTC) - LATE).replace(microsecond=1)
     healer.put("x", None, in_progress_since=claimed.isoformat(), lock_token="theirs")
     healer.put_retry("x", claimed, "PARKED")
