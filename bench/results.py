@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import re
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -44,6 +45,7 @@ MORE = {
     "fifo-fence": (*FENCE, CONTENDERS / "sqs_fence.py"),
 }
 DIGITS = 3
+OLD = " †"  # marks what older code did
 
 Measures = dict[str, Any]
 
@@ -70,8 +72,13 @@ def add(workload: str, contender: str, run: int, measures: Measures) -> None:
         if (earlier["workload"], earlier["contender"]) != (workload, contender)
         or (earlier["run"] != run and not is_old(earlier))
     ]
-    lines = ",\n".join(map(json.dumps, [*kept, row]))
-    FILE.write_text(f"[\n{lines}\n]\n")
+    write(FILE, [*kept, row])
+
+
+def write(file: Path, rows: Iterable[Measures]) -> None:
+    """Write rows, each in a line of its own."""
+    lines = ",\n".join(map(json.dumps, rows))
+    file.write_text(f"[\n{lines}\n]\n")
 
 
 def has(workload: str, contender: str, run: int) -> bool:
@@ -138,7 +145,13 @@ def _running(file: Path) -> str:
             case ast.Module(body=body) | ast.ClassDef(body=body) | ast.FunctionDef(body=body):
                 if ast.get_docstring(node) is not None:
                     node.body = body[1:]
-    return ast.dump(tree)
+    return _dump(tree)
+
+
+def _dump(tree: ast.AST) -> str:
+    """Write a tree as Python 3.11 does: 3.12 has a field more, and 3.13 leaves out empty lists."""
+    more: dict[str, Any] = {"show_empty": True} if sys.version_info >= (3, 13) else {}
+    return "".join(ast.dump(tree, **more).split(", type_params=[]"))
 
 
 def _without_comment(state: dict[str, Any]) -> dict[str, Any]:
