@@ -116,7 +116,7 @@ bench-full: RUNS = 3
 bench-full: install ## Measure in full size, in hours, what bench/results.json lacks: make bench-full [WORKLOADS=...] [CONTENDERS=...] [RUNS=3]
 	@$(BENCH) --full
 
-bench-bursts: install ## Simulate 100,000 uploads at once: make bench-bursts [POLICY=latest-wins]
+bench-bursts: install ## Simulate 100,000 uploads at once, and write bench/bursts.json: make bench-bursts [POLICY=latest-wins]
 	@$(BIN)/python -m bench.bursts $(POLICY)
 
 lint: install check ## Check code, types, ASL and template

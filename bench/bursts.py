@@ -1,12 +1,17 @@
-"""Simulates bursts, and prints what they take: `make bench-bursts`."""
+"""Simulates bursts, prints what they take, and writes it to bench/bursts.json: `make bench-bursts`.
+
+The simulation is seeded, so it comes to the same numbers until the code changes.
+"""
 
 import gc
 import json
 import math
 import sys
 import time
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from bench import results
 from inorder.cost import STEP_MS, prices
 from inorder.model.policies import policy
 from tests.proof.simulation.cloud import CONSUMER_SECONDS, RESOURCES, Cloud, Settings
@@ -17,6 +22,8 @@ from tests.support.log_size import size_of
 # https://docs.aws.amazon.com/step-functions/latest/dg/sfn-pricing.html
 EXPRESS_GB = 64 / 1024
 REQUESTS_OF_MESSAGE = 3  # it is sent, received and deleted
+FILE = Path(__file__).with_name("bursts.json")  # what bursts of the shipped policy take
+POLICY = "latest-wins"
 INDEX_WRITES = 2  # an execution that claims the key sets its entry, and removes it or sets it again
 
 
@@ -99,36 +106,66 @@ def _bytes_of_refusal(log_level: str) -> int:
     return size
 
 
-def row(burst: Burst, cloud: Cloud, seconds: float) -> str:
-    """Describe a burst in a row of a table."""
-    total, uploads = cloud.clock.total, burst.uploads
+def measures(burst: Burst, cloud: Cloud) -> dict[str, Any]:
+    """Compute what a burst took; what an event took, from what all took."""
+    total, million = cloud.clock.total, 1e6 / burst.uploads
+    needed = burst.uploads * (burst.seconds + 0.04)  # with three calls besides
     spent = express_seconds(cloud)
-    needed = uploads * (burst.seconds + 0.04)  # with three calls besides
-    million = 1e6 / uploads
+    return {
+        **burst._asdict(),
+        "makespan": round(cloud.makespan, 2),
+        "least": burst.ideal,
+        "parked": len(cloud.parked),
+        "executions": len(cloud.executions),
+        "invocations": total("invocations"),
+        "refusals": total("refusals"),
+        "table_calls": total("dynamodb"),
+        "express_seconds": round(spent, 1),
+        "express_waste": round(spent - needed, 1),
+        "dollars_all": round(dollars(cloud, "ALL") * million, 2),
+        "dollars_error": round(dollars(cloud, "ERROR") * million, 2),
+    }
+
+
+def line(taken: dict[str, Any], seconds: float) -> str:
+    """Describe a burst in a row of a table."""
+    uploads = taken["uploads"]
     cells = [
         f"{uploads:,}",
-        f"{burst.concurrency:,} at once, {burst.seconds:g} s",
-        f"{cloud.makespan:.1f} s / {burst.ideal:g} s = {cloud.makespan / burst.ideal:.2f}",
-        f"{len(cloud.parked)}",
-        f"{len(cloud.executions):,}",
-        f"{total('invocations'):,}",
-        f"{total('refusals'):,}",
-        f"{total('dynamodb') / uploads:.1f}",
-        f"{spent:,.0f}, {spent - needed:,.0f}",
-        *(f"{dollars(cloud, level) * million:.2f}" for level in ("ALL", "ERROR")),
+        f"{taken['concurrency']:,} at once, {taken['seconds']:g} s",
+        f"{taken['makespan']:.1f} s / {taken['least']:g} s = {over_least(taken):.2f}",
+        *(f"{taken[name]:,}" for name in ("parked", "executions", "invocations", "refusals")),
+        f"{taken['table_calls'] / uploads:.1f}",
+        f"{taken['express_seconds']:,.0f}, {taken['express_waste']:,.0f}",
+        *(f"{taken[name]:.2f}" for name in ("dollars_all", "dollars_error")),
         f"{seconds:.0f}",
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def main(policy: str = "latest-wins") -> None:
+def over_least(taken: dict[str, Any]) -> float:
+    """Give how many times as long as the least possible a burst took."""
+    return float(taken["makespan"] / taken["least"])
+
+
+def read() -> list[dict[str, Any]]:
+    """Read what the bursts took."""
+    rows: list[dict[str, Any]] = json.loads(FILE.read_text())
+    return rows
+
+
+def main(policy: str = POLICY) -> None:
     """Simulate all bursts."""
     gc.set_threshold(500_000)  # it would search hundreds of thousands of executions too often
     print(f"Policy {policy}\n\n{HEADER}\n|{' --- |' * HEADER.count(' | ')} --- |", flush=True)
+    rows = []
     for burst in SMALL + BURSTS:
         began = time.monotonic()
-        cloud = simulate(burst, policy)
-        print(row(burst, cloud, time.monotonic() - began), flush=True)
+        taken = measures(burst, simulate(burst, policy))
+        rows.append(taken)
+        print(line(taken, time.monotonic() - began), flush=True)
+        if policy == POLICY:
+            results.write(FILE, rows)
 
 
 if __name__ == "__main__":
