@@ -1,22 +1,22 @@
-"""Writes what was measured between the markers of docs/performance.md: `python -m bench.page`.
+"""Writes what was measured to docs/performance.md, and draws its plots: `python -m bench.page`.
 
 With ``--release`` it fails if something was not measured, or with older code.
 """
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from bench import results
+from bench import bursts, plots, results
 from bench.delivery import HIDDEN_SECONDS, NAMES, RETRY_SECONDS, THROTTLED_SECONDS
-from bench.results import Measures
+from bench.plots import BASE, Medians
+from bench.results import OLD, Measures
 from bench.workloads import BOUND, WORKLOADS
 from inorder import PROJECT
 from inorder.model.policies import between_markers, table
 
 DOCUMENT = PROJECT / "docs" / "performance.md"
-BASE = "inorder"
-OLD = " †"  # marks what an older version did
+IMAGES = PROJECT / "docs" / "images"
 # Measure, name in the table, and how to print it. results.json has more.
 SHOWN = [
     ("stale", "stale", "{:.0f}"),
@@ -35,14 +35,18 @@ OF_PRODUCT = [
 ]
 
 
-def page(text: str) -> str:
-    """Put what was measured, and how, between the markers in the text of the page."""
+def medians() -> Medians:
+    """Give the medians of what was measured, by workload and contender."""
     rows = results.read()
-    medians = {
+    return {
         name: {contender: results.medians(rows, name, contender) for contender in NAMES}
         for name in WORKLOADS
     }
-    machines = sorted({row["machine"] for row in rows})
+
+
+def page(text: str, measured: Medians) -> str:
+    """Put what was measured, and how, between the markers in the text of the page."""
+    machines = sorted({row["machine"] for row in results.read()})
     rendered = {
         "machine": setup(machines),
         "contenders": table(
@@ -50,14 +54,18 @@ def page(text: str) -> str:
         ),
         "workloads": table(
             ["workload", "uploads", "events", "on", *(heading for _, heading, _ in OF_PRODUCT)],
-            [about(name, medians[name]) for name in medians],
+            [about(name, measured[name]) for name in measured],
             left=4,
         ),
         "measures": table(
             ["workload", "measure", *(f"`{name}`" for name in NAMES)],
-            [row for name in medians for row in compared(name, medians[name])],
+            [row for name in measured for row in compared(name, measured[name])],
             left=2,
         ),
+        "bursts": burst_table(),
+    } | {
+        place: f"![{plot.finding}](images/{plot.file})\n"
+        for place, plot in plots.plots(measured).items()
     }
     return between_markers(text, "bench", rendered)
 
@@ -82,7 +90,32 @@ def design(contender: str) -> str:
     return f"[{' '.join(first.split())}](../{file.relative_to(PROJECT)})"
 
 
-def about(name: str, by_contender: dict[str, Measures]) -> list[str]:
+def burst_table() -> str:
+    """Render what simulated bursts took."""
+    headings = [
+        "uploads at once, each on a key of its own",
+        "function",
+        "makespan, over the least possible",
+        "refusals an event",
+        "table calls an event",
+        "dollars at `ALL`",
+        "at `ERROR`",
+    ]
+    rows = [
+        [
+            f"{burst['uploads']:,}",
+            f"{burst['concurrency']:,} at once, {burst['seconds']:g} s",
+            f"{burst['makespan']:.1f} s, {bursts.over_least(burst):.2f}",
+            f"{burst['refusals'] / burst['uploads']:.1f}",
+            f"{burst['table_calls'] / burst['uploads']:.1f}",
+            *(f"{burst[name]:.0f}" for name in ("dollars_all", "dollars_error")),
+        ]
+        for burst in bursts.read()
+    ]
+    return table(headings, rows, left=0)
+
+
+def about(name: str, by_contender: Mapping[str, Measures]) -> list[str]:
     """Describe a workload in a row, with what the product's state machine used."""
     base = by_contender[BASE]
     events = (
@@ -100,7 +133,7 @@ def _count(number: float, what: str) -> str:
     return f"one {what}" if number == 1 else f"{number:,.0f} {what}s"
 
 
-def compared(name: str, by_contender: dict[str, Measures]) -> Iterator[list[str]]:
+def compared(name: str, by_contender: Mapping[str, Measures]) -> Iterator[list[str]]:
     """Write the rows of a workload: one for each measure that is not 0 for all contenders."""
     for measure, heading, form in SHOWN:
         is_said = any(measures.get(measure) for measures in by_contender.values())
@@ -109,7 +142,7 @@ def compared(name: str, by_contender: dict[str, Measures]) -> Iterator[list[str]
             yield [f"`{name}`", heading, *cells]
 
 
-def cell(by_contender: dict[str, Measures], contender: str, name: str, form: str) -> str:
+def cell(by_contender: Mapping[str, Measures], contender: str, name: str, form: str) -> str:
     """Print a measure of a contender, and its ratio to the base if there is one, and not 1."""
     measured, base = (by_contender[column].get(name) for column in (contender, BASE))
     if measured is None:
@@ -120,8 +153,11 @@ def cell(by_contender: dict[str, Measures], contender: str, name: str, form: str
 
 
 def write() -> None:
-    """Write the page."""
-    DOCUMENT.write_text(page(DOCUMENT.read_text()))
+    """Write the page, and draw its plots."""
+    measured = medians()
+    DOCUMENT.write_text(page(DOCUMENT.read_text(), measured))
+    for plot in plots.plots(measured).values():
+        (IMAGES / plot.file).write_text(plot.svg, encoding="utf-8")
 
 
 if __name__ == "__main__":

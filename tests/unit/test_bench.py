@@ -7,11 +7,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
+from xml.etree import ElementTree
 
 import pytest
 from botocore.hooks import HierarchicalEmitter
 
-from bench import delivery, page, results, scale, server, turns
+from bench import bursts, delivery, page, plots, results, scale, server, turns
 from bench.contenders import recorder
 from bench.contenders.recorder import Processing
 from bench.delivery import pause_of_throttled
@@ -30,9 +31,36 @@ LATEST = Uploaded(at=10, etag="newest")
 
 def test_the_pages_have_what_was_measured_and_computed() -> None:
     text = page.DOCUMENT.read_text()
-    assert page.page(text) == text, "run python -m bench.page"
+    assert page.page(text, page.medians()) == text, "run python -m bench.page"
     text = (PROJECT / scale.DOCUMENT).read_text()
     assert scale.written(text) == text
+
+
+def test_the_page_shows_each_plot_as_it_is_drawn_now() -> None:
+    text = page.DOCUMENT.read_text()
+    for place, plot in plots.plots(page.medians()).items():
+        assert f"![{plot.finding}](images/{plot.file})\n" in text, place
+        assert (page.IMAGES / plot.file).read_bytes() == plot.svg.encode(), "python -m bench.page"
+
+
+def test_small_bursts_take_what_the_file_says() -> None:
+    simulated = [bursts.measures(burst, bursts.simulate(burst)) for burst in bursts.SMALL]
+    assert bursts.read()[: len(simulated)] == simulated, "run make bench-bursts"
+
+
+@pytest.mark.parametrize("missing", [None, *delivery.NAMES])
+def test_plots_draw_what_is_there_and_name_what_is_not(missing: str | None) -> None:
+    fewer = {
+        workload: {name: {} if missing in {name, None} else by[name] for name in by}
+        for workload, by in page.medians().items()
+    }
+    for place, plot in plots.plots(fewer).items():
+        drawing = ElementTree.fromstring(plot.svg)  # noqa: S314 - our own
+        words = [element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text")]
+        workloads = {"cost": plots.SAME_WORK, "delay": fewer, "bursts": ["burst"]}
+        expected = workloads.get(place.removeprefix("plot of "), [])
+        missed = sum(not measures for name in expected for measures in fewer[name].values())
+        assert words.count("not measured") == missed
 
 
 def test_results_of_older_code_are_marked_unless_only_comments_changed(
