@@ -116,7 +116,7 @@ class Workload:
     log_data: bool = True  # whether the log has what the states received and returned
 
     def __post_init__(self) -> None:
-        if any(isinstance(each, float) and math.isnan(each) for each in astuple(self)):
+        if any(isinstance(value, float) and math.isnan(value) for value in astuple(self)):
             raise ValueError("A number is nan.")
         if self.overwrites + self.duplicates + self.older > 1:
             raise ValueError("The shares of overwrites, duplicates and older events exceed 1.")
@@ -168,13 +168,14 @@ def prices_of() -> str:
 
 def contenders() -> list[Contender]:
     """List the alternatives."""
-    found = []
+    others = []
     for name, row in _read(CONTENDERS)["contenders"].items():
-        given = {situation: Cost(**each) for situation, each in row.get("cost", {}).items()}
-        like = given.get("uncontended", Cost(writes=0, reads=0, invocations=1))
-        given = dict.fromkeys(Workload().counts, like) | given
-        found.append(Contender(name, **row | {"cost": given}))
-    return found
+        costs = {situation: Cost(**counts) for situation, counts in row.get("cost", {}).items()}
+        like = costs.get("uncontended", Cost(writes=0, reads=0, invocations=1))
+        others.append(
+            Contender(name, **row | {"cost": dict.fromkeys(Workload().counts, like) | costs})
+        )
+    return others
 
 
 def bill_of(policy: Policy, work: Workload) -> Bill:
@@ -189,7 +190,7 @@ def usage_of(policy: Policy, work: Workload) -> dict[str, float]:
         _add(used, _of_policy(policy, situation, work), count)
     assumed = _assumed()
     idle = {"idle_requests": _idle_requests() * assumed["polled_queues"]}
-    _add(used, idle | {each: assumed[each] for each in FIXED})
+    _add(used, idle | {name: assumed[name] for name in FIXED})
     return used
 
 
@@ -209,10 +210,10 @@ def bill(name: str, used: Usage) -> Bill:
     logs = used.get("execution_log", 0) + used.get("function_log", 0)
     stored = assumed["log_compression"] * assumed["log_days"] / assumed["month_days"]
     used = {**used, "log_storage": logs * stored}  # once the first logs are deleted
-    for each, (title, price, is_fixed) in LINES.items():
-        if used.get(each):
+    for line, (title, price, is_fixed) in LINES.items():
+        if quantity := used.get(line):
             row = rows[price]
-            lines.append(Line(title, used[each], row.unit, row.dollars(used[each]), is_fixed))
+            lines.append(Line(title, quantity, row.unit, row.dollars(quantity), is_fixed))
     return Bill(name, lines)
 
 
@@ -382,5 +383,5 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _assumed() -> dict[str, Any]:
-    found: dict[str, Any] = _read(CONTENDERS)["assumed"]
-    return found
+    assumed: dict[str, Any] = _read(CONTENDERS)["assumed"]
+    return assumed

@@ -179,12 +179,12 @@ def _signals_held() -> Iterator[None]:
     """Handle an interrupt only after the block: within it, the new process is not known yet."""
     received: list[int] = []
     signals = (signal.SIGINT, signal.SIGTERM)
-    handlers = [signal.signal(each, lambda number, _: received.append(number)) for each in signals]
+    handlers = [signal.signal(name, lambda number, _: received.append(number)) for name in signals]
     try:
         yield
     finally:
-        for each, handler in zip(signals, handlers, strict=True):
-            signal.signal(each, handler)
+        for name, handler in zip(signals, handlers, strict=True):
+            signal.signal(name, handler)
     for number in received:
         signal.raise_signal(number)
 

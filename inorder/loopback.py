@@ -9,11 +9,11 @@ HOST = "127.0.0.1"
 
 def bound(port: int | None) -> socket.socket:
     """Bind a socket to a port of the loopback address, any free one if none is given."""
-    made = socket.socket()
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((HOST, port or 0))
+        listening.bind((HOST, port or 0))
     except OSError as error:
-        made.close()
+        listening.close()
         raise Failure(f"Port {port} cannot be used: {error.strerror}.") from None
-    return made
+    return listening

@@ -69,11 +69,12 @@ def longest_stack_name(project: Path = PROJECT) -> int:
 def _write(texts: dict[str, str], project: Path) -> dict[str, bool]:
     """Write files, and the documentation's tables, which are made before anything is written."""
     with TemporaryDirectory() as folder:
-        made = Path(folder)
-        shutil.copytree(project / "statemachine", made / "statemachine")
-        for name in (each for each in texts if each.startswith("statemachine/")):
-            (made / name).write_text(texts[name], encoding="utf-8")
-        texts[DOCUMENT] = with_tables(_read(project / DOCUMENT), made)
+        copy = Path(folder)
+        shutil.copytree(project / "statemachine", copy / "statemachine")
+        for name, text in texts.items():
+            if name.startswith("statemachine/"):
+                (copy / name).write_text(text, encoding="utf-8")
+        texts[DOCUMENT] = with_tables(_read(project / DOCUMENT), copy)
     was_there = {name: (project / name).exists() for name in texts}
     for name, text in texts.items():
         (project / name).parent.mkdir(exist_ok=True)
@@ -98,14 +99,14 @@ def _with_names(test: str, name: str, source: str) -> str:
     # At once, as a new name may contain the old one. In quotes, a name of one word is no file's.
     copies = {f'"{source}"': f'"{name}"', source: name, stem(source): stem(name)}
     copies[_logical_id(source)] = _logical_id(name)
-    every = "|".join(rf"(?<!\w){re.escape(each)}(?!\w)" for each in copies)
-    return re.sub(every, lambda found: copies[found[0]], test)
+    every = "|".join(rf"(?<!\w){re.escape(text)}(?!\w)" for text in copies)
+    return re.sub(every, lambda match: copies[match[0]], test)
 
 
 def _with_facts(facts: str, name: str, source: str) -> str:
     """Add a policy's section below the source's; it has an ASL file of its own."""
     first, *others = facts.partition(f"[{source}]\n")[2].split("\n[")
-    tables = takewhile(lambda each: each.startswith(f"{source}."), others)
+    tables = takewhile(lambda table: table.startswith(f"{source}."), others)
     section = "\n[".join([first, *tables]).rstrip() + "\n"
     copy = re.sub(r"^file = .*\n", "", section.replace(f"[{source}.", f"[{name}."))
     if "\nlike = " not in f"\n{copy}":
@@ -125,18 +126,18 @@ def _with_policy(template: str, name: str, source: str, project: Path) -> str:
     copy = _replaced(copy, f"}}_{source}\n", f"}}_{name}\n")
     copy = _replaced(copy, f" {asl_file(source, project)}\n", f" {own_file(name)}\n")
     template = _replaced(template, machine, machine + copy)
-    for line, taken, given in (
+    for line, of_source, of_copy in (
         ("      - {}\n", source, name),  # of AllowedValues
         ("                  - !Ref {}StateMachine\n", old, new),  # of what EventsRole may start
     ):
-        original = f"\n{line.format(taken)}"
-        template = _replaced(template, original, original + line.format(given))
+        original = f"\n{line.format(of_source)}"
+        template = _replaced(template, original, original + line.format(of_copy))
     return "".join(_with_condition(template, name, source))
 
 
 def _with_machine(page: str, name: str, source: str) -> str:
     """Add a policy's state machine to what the rule may start."""
-    new, old = (f"`{_logical_id(each)}StateMachine`" for each in (name, source))
+    new, old = (f"`{_logical_id(policy)}StateMachine`" for policy in (name, source))
     return _replaced(page, old, f"{old}, {new}", PERMISSIONS)
 
 
@@ -150,10 +151,10 @@ def _replaced(text: str, original: str, other: str, file: str = TEMPLATE) -> str
 
 def _with_condition(template: str, name: str, source: str) -> Iterator[str]:
     """Let what holds for the source hold for the new policy; a condition of one becomes an Or."""
-    one, other = (f"!Equals [!Ref Policy, {each}]" for each in (source, name))
+    one, other = (f"!Equals [!Ref Policy, {policy}]" for policy in (source, name))
     for line in template.splitlines(keepends=True):
-        before, found, after = line.partition(one)
-        if not found:
+        before, condition, after = line.partition(one)
+        if not condition:
             yield line
         elif before.endswith("- "):
             yield f"{line}{before}{other}\n"

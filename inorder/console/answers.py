@@ -96,13 +96,13 @@ class Answers:
         """
         since = min(datetime.now(UTC) - STORY_LASTS, self._since) if self._since else None
         with self._receiving:
-            given = (self._aws, self._machine, key, version_id, since, parked_events)
-            facts = Gathering(*given).facts()
+            reader = Gathering(self._aws, self._machine, key, version_id, since, parked_events)
+            facts = reader.facts()
         story = tell(facts)
         return {
             "sentences": story.sentences(),
             **asdict(story),
-            "executions": [{"steps": [], **described(each)} for each in facts.executions],
+            "executions": [{"steps": [], **described(run)} for run in facts.executions],
         }
 
     def parked_events(self) -> list[ParkedEvent]:

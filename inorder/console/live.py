@@ -38,7 +38,7 @@ class LiveList:
         self._read_at = 0.0
         self._error: Exception | None = None
         self._is_loading = True
-        self._known_to = datetime.now(UTC)  # what has changed since then is to be read
+        self._read_to = datetime.now(UTC)  # what has changed since then is to be read
         self._rows: dict[str, Listed] = {}
         self._newest_first: list[Listed] = []
         # Larger than any of a server that had this port before.
@@ -58,7 +58,7 @@ class LiveList:
             raise error
         is_whole = revision is None or not self._first <= revision <= now
         since = -1 if is_whole or revision is None else revision
-        texts = [each.text for each in rows if each.revision > since]
+        texts = [row.text for row in rows if row.revision > since]
         facts = {"revision": now, "is_whole": is_whole, "is_loading": is_loading}
         return f'{to_json(facts)[:-1]}, "executions": [{", ".join(texts)}]}}'
 
@@ -80,8 +80,8 @@ class LiveList:
                 while self._learn(self._machine.select(wanted)) == wanted.limit:
                     wanted = replace(wanted, limit=wanted.limit * MORE)
             else:
-                self._learn(self._machine.changed(self._known_to))
-            self._known_to = now
+                self._learn(self._machine.changed(self._read_to))
+            self._read_to = now
         except Exception as failure:  # `answer` raises it
             error = failure
         with self._changing:
@@ -89,22 +89,22 @@ class LiveList:
             self._is_loading = self._is_loading and error is not None
             self._read_at = time.monotonic()
 
-    def _learn(self, found: list[Execution]) -> int:
+    def _learn(self, executions: list[Execution]) -> int:
         """Note what has come and what has changed, and tell how many were read."""
         changed = []
-        for each in found:
-            known = self._rows.get(each.arn)
-            if not known or (each is not known.execution and each != known.execution):
-                changed.append(each)
+        for execution in executions:
+            row = self._rows.get(execution.arn)
+            if not row or (execution is not row.execution and execution != row.execution):
+                changed.append(execution)
         if not changed:
-            return len(found)
+            return len(executions)
         revision = self._revision + 1
-        for each in changed:
-            shown = to_json({name: getattr(each, name) for name in FIELDS})
-            self._rows[each.arn] = Listed(revision, each, shown)
+        for execution in changed:
+            shown = to_json({name: getattr(execution, name) for name in FIELDS})
+            self._rows[execution.arn] = Listed(revision, execution, shown)
         newest_first = sorted(
-            self._rows.values(), key=lambda each: each.execution.seen or BEGINNING, reverse=True
+            self._rows.values(), key=lambda row: row.execution.seen or BEGINNING, reverse=True
         )
         with self._changing:
             self._newest_first, self._revision = newest_first, revision
-        return len(found)
+        return len(executions)

@@ -21,19 +21,19 @@ def read(answers: Answers) -> dict[str, Any]:
     while executions["is_loading"]:
         executions = json.loads(answers.executions.answer())
     rows = executions["executions"]
-    keys = sorted({each["key"] for each in rows} - {None})
+    keys = sorted({row["key"] for row in rows} - {None})
     parked_events = answers.parked_events()  # once, as each time takes seconds
     stories = {key: answers.story(key, parked_events=parked_events) for key in keys}
-    told = {each["arn"]: each for story in stories.values() for each in story["executions"]}
+    whole = {run["arn"]: run for story in stories.values() for run in story["executions"]}
     for story in stories.values():  # a second copy would double the file
-        story["executions"] = [each["arn"] for each in story["executions"]]
+        story["executions"] = [run["arn"] for run in story["executions"]]
     return {
         "saved": datetime.now(UTC),
         "/api/stack": answers.stack(),
         "/api/definition": answers.definition(),
         "/api/executions": executions,
         "/api/execution": {
-            arn: told.get(arn) or answers.execution(arn) for arn in (each["arn"] for each in rows)
+            arn: whole.get(arn) or answers.execution(arn) for arn in (row["arn"] for row in rows)
         },
         "/api/story": stories,
     }
@@ -71,15 +71,15 @@ def _page(data: Mapping[str, Any], start: str) -> str:
     html = page.index({specifier: _script(name) for name, specifier in names.items()})
     html = re.sub(
         r'<link rel="stylesheet" href="/page/([^"]+)">',
-        lambda found: f"<style>{_text(found[1])}</style>",
+        lambda link: f"<style>{_text(link[1])}</style>",
         html,
     )
     scripts = [
         # No text in the data ends the element.
         f'<script type="application/json" id="{identifier}">'
-        + to_json(each).replace("<", r"\u003c")
+        + to_json(value).replace("<", r"\u003c")
         + "</script>"
-        for identifier, each in data.items()
+        for identifier, value in data.items()
     ]
     scripts.append(f'<script type="module">{start}</script>')
     html = re.sub(r'<script type="module" src="[^"]+"></script>\n', "", html)

@@ -54,8 +54,8 @@ def application(answers: Answers, token: str) -> Starlette:
 
     def executions(request: Request) -> Response:
         revision = request.query_params.get("revision", "")
-        known = int(revision) if re.fullmatch("[0-9]{1,18}", revision) else None
-        return Response(answers.executions.answer(known), media_type="application/json")
+        number = int(revision) if re.fullmatch("[0-9]{1,18}", revision) else None
+        return Response(answers.executions.answer(number), media_type="application/json")
 
     def execution(request: Request) -> Response:
         return _json(answers.execution(_asked(request, "arn")))

@@ -126,14 +126,14 @@ def _table(results: Results) -> str:
 def _gallery(name: str, outputs: Sequence[FinalOutput]) -> str:
     """Show all outputs of a stack, with those that are not the new picture marked and counted."""
     states = Counter(output.state for output in outputs)
-    said = f"{states['old'] or 'none'} of {len(outputs)} stale"
-    said += "".join(
-        f", {states[each]} {MARKS[each]}" for each in ("other", "missing") if states[each]
+    summary = f"{states['old'] or 'none'} of {len(outputs)} stale"
+    summary += "".join(
+        f", {states[state]} {MARKS[state]}" for state in ("other", "missing") if states[state]
     )
-    shown = "".join(_figure(name, each) for each in outputs)
+    shown = "".join(_figure(name, output) for output in outputs)
     name = escape(name)
     return f"""<section class="gallery" aria-labelledby="gallery-{name}">
-<h2 id="gallery-{name}">Coordination {name}: {said}</h2>
+<h2 id="gallery-{name}">Coordination {name}: {summary}</h2>
 <p><a href="?{name}#/executions">All executions</a>, or choose a picture to see its timeline.</p>
 <ul>
 {shown}</ul></section>
@@ -150,7 +150,7 @@ def _figure(name: str, output: FinalOutput) -> str:
         image = f'<img alt="{SHOWS[output.state]}: {key}" src="data:image/*;base64,{content}">'
     # A long key breaks behind its slashes.
     parts = "".join(
-        f"<span>{escape(each)}</span>" for each in re.findall("[^/]*/|[^/]+", output.key)
+        f"<span>{escape(part)}</span>" for part in re.findall("[^/]*/|[^/]+", output.key)
     )
     mark = MARKS.get(output.state)
     badge = f'<strong class="mark">{mark}</strong>' if mark else ""

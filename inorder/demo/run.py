@@ -106,7 +106,7 @@ class PictureRun:
     def _counts(self, ended: Sequence[Execution], outputs: Sequence[FinalOutput]) -> Counts:
         counted = _outcomes(ended)
         foreseen = outcomes.FINISHED | {outcomes.PARKED, outcomes.RETRYING}
-        processed = {each.subject for each in ended if each.outcome == "Processed"}
+        processed = {run.subject for run in ended if run.outcome == "Processed"}
         states = Counter(output.state for output in outputs)
         audited = Audit(self._aws).run(grace=0)  # nothing runs any more
         return {
@@ -119,11 +119,11 @@ class PictureRun:
             "Duplicates dropped": counted["Duplicate"],
             "Retried after a fault": counted[outcomes.RETRYING],
             "Parked": counted[outcomes.PARKED],
-            "Without an outcome": sum(counted[each] for each in counted.keys() - foreseen),
+            "Without an outcome": sum(counted[name] for name in counted.keys() - foreseen),
             "Stale outputs": states["old"] + states["other"],
             "Missing outputs": states["missing"],
             # It does not read the pictures.
-            "Wrong, says the audit": sum(audited.counts[each] for each in REPAIRABLE),
+            "Wrong, says the audit": sum(audited.counts[verdict] for verdict in REPAIRABLE),
         }
 
     def deliver(self, advance: Callable[[], None]) -> None:
@@ -181,7 +181,7 @@ class PictureRun:
         key = output_key(pair.key)
         if self._policy.keeps == "each":  # an output for each sequencer, the newest last
             listed = self._s3.list_objects_v2(Bucket=bucket, Prefix=f"{key}/")
-            key = max((each["Key"] for each in listed.get("Contents", [])), default=key)
+            key = max((item["Key"] for item in listed.get("Contents", [])), default=key)
         content = read_object(self._s3, bucket, key)
         if content is None:
             return FinalOutput(pair.key, None, "missing")
@@ -199,9 +199,8 @@ def _outcomes(ended: Sequence[Execution]) -> Counter[str | None]:
     A holder may start the newest event. The execution that waited with it is then a duplicate, and
     the two are one delivery.
     """
-    first = [each for each in ended if not each.is_started_by_holder]
-    started = [each.outcome for each in ended if each.is_started_by_holder]
-    counted = Counter(each.outcome for each in first)
+    started = [run.outcome for run in ended if run.is_started_by_holder]
+    counted = Counter(run.outcome for run in ended if not run.is_started_by_holder)
     counted += Counter({outcomes.RETRYING: started.count(outcomes.RETRYING)})
     processed = started.count("Processed")
     return counted + Counter(Processed=processed) - Counter({outcomes.DUPLICATE: processed})
