@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Callable
 from decimal import Decimal
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.contents import AGAIN, ORDER, app, kinesis_record, sqs_record
+from tests.support.in_process import Context
 
 TEXTS = st.text()
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -188,8 +189,8 @@ class Machine:
     def __init__(self, *ends: Any) -> None:
         self.ends, self.inputs = list(ends), list[Any]()
 
-    def start_sync_execution(self, **given: Any) -> Any:
-        self.inputs.append(json.loads(given["input"]))
+    def start_sync_execution(self, **request: Any) -> Any:
+        self.inputs.append(json.loads(request["input"]))
         end = self.ends.pop(0)
         if isinstance(end, Exception):
             raise end
@@ -201,12 +202,6 @@ def ended(outcome: str) -> dict[str, str]:
 
 
 FAILED = {"status": "FAILED", "error": "NotForwarded", "cause": "{}"}
-CONTEXT = SimpleNamespace(
-    function_name="f",
-    memory_limit_in_mb=512,
-    invoked_function_arn="arn:aws:lambda:us-east-1:123456789012:function:f",
-    aws_request_id="1",
-)
 BATCHES = {
     "sqs": ([sqs_record(ORDER, f"m{number}") for number in range(4)], "m"),
     "kinesis": ([kinesis_record(ORDER, f"{number}") for number in range(4)], ""),
@@ -224,12 +219,12 @@ def test_a_batch_is_counted_and_what_failed_is_named(
 ) -> None:
     machine = Machine(ended("Processed"), ended("Skipped"), FAILED, TimeoutError("late"))
     monkeypatch.setattr(function, "states", machine)
-    answer = function.handler({"Records": records}, CONTEXT)
+    answer = function.handler({"Records": records}, Context())
     failed = [{"itemIdentifier": f"{prefix}{number}"} for number in (2, 3)]
     counts = {"processed": 1, "skipped": 1, "failed": 2}
     assert answer == {"batchItemFailures": failed} | counts
     [metrics] = map(json.loads, capsys.readouterr().out.splitlines())
-    assert {name.lower(): metrics[name] for name in ("Processed", "Skipped", "Failed")} == {
+    assert {name: metrics[name.title()] for name in counts} == {
         name: [count] for name, count in counts.items()
     }
     reasons = [str(line.exc_info[1]) for line in caplog.records if line.exc_info]
@@ -240,7 +235,7 @@ def test_a_batch_that_fails_whole_is_answered_too(
     function: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(function, "states", Machine(FAILED))
-    answer = function.handler({"Records": [sqs_record("{}", "message")]}, CONTEXT)
+    answer = function.handler({"Records": [sqs_record("{}", "message")]}, Context())
     assert answer["batchItemFailures"] == [{"itemIdentifier": "message"}]
     assert answer["failed"] == 1
 
@@ -249,9 +244,9 @@ def test_the_times_are_whole_seconds(function: ModuleType, monkeypatch: pytest.M
     machine = Machine(ended("Processed"))
     monkeypatch.setattr(function, "states", machine)
     monkeypatch.setattr(function.time, "time", lambda: 1_800_000_000.9)
-    function.handler({"Records": [sqs_record(ORDER)]}, CONTEXT)
-    [given] = machine.inputs
-    assert given == {
+    function.handler({"Records": [sqs_record(ORDER)]}, Context())
+    [input_] = machine.inputs
+    assert input_ == {
         "id": content(function, json.dumps(ORDER)).id,
         "now": "1800000000",
         "dead_before": "1799999640",

@@ -102,14 +102,6 @@ def test_late_and_repeated_events_end_in_the_newest(rows: Rows, is_deleted: bool
             assert row == {"key": key, "sequencer": "0B", "title": "newest", "lines": 1}
 
 
-def test_an_event_again_writes_the_same_row(rows: Rows) -> None:
-    event = rows.upload(b"new\n", "0A")
-    assert rows.answer(event)["outcome"] == "Processed"
-    before = rows.row()
-    assert rows.answer(event)["outcome"] == "Processed"
-    assert rows.row() == before
-
-
 def test_only_a_newer_object_replaces_a_tombstone(rows: Rows) -> None:
     late = ObjectEvent.from_event(rows.upload(b"old\n", "0A"))
     assert rows.answer(events.delete(rows.s3, "a/x", sequencer="0B"))["outcome"] == "Processed"
