@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from inorder.asl import errors, language, portability, seconds, size
+from inorder.asl import language, portability, seconds, services, size
 from inorder.asl.definition import Json, Rule, Violation, parse
 from inorder.asl.roles import Role, doing
 from inorder.asl.walk import walk
@@ -24,15 +24,12 @@ def _absent(definition: Json) -> Iterator[Violation]:
     for state, path, is_input in sorted(walk(definition).absent):
         if hands_over or not is_input:
             yield state, f"reads {path}, which may be absent: test it with IsPresent before"
-    for state, name in sorted(walk(definition).left_out):
-        yield state, f"its ProjectionExpression leaves out {name}, which a later state reads"
 
 
-# A rule relies on the stages before it: they have found nothing.
+# Each stage relies on the ones before: they have found nothing.
 STAGES: tuple[dict[str, Rule], ...] = (
     language.LANGUAGE,
-    language.PARAMETERS,
-    {**language.RULES, **errors.RULES, **portability.RULES},
+    {**language.RULES, **services.RULES, **portability.RULES},
     {"absent": _absent, **seconds.RULES, **size.RULES},
 )
 # STANDARD lasts for a year, waits for tasks, and keeps an execution that failed.
@@ -51,13 +48,21 @@ def check_file(file: Path, *, standard: bool = False) -> list[str]:
     states = definition.get("States") if isinstance(definition, dict) else None
     if not isinstance(states, dict) or not all(isinstance(body, dict) for body in states.values()):
         return ["language: not a state machine: it has no States"]
+    return check(definition, standard=standard)
+
+
+def check(definition: Json, *, standard: bool = False) -> list[str]:
+    """Check a state machine."""
     for stage in STAGES:
-        findings = [
-            f"{state}: {rule}: {wrong}" if state else f"{rule}: {wrong}"
-            for rule, check in stage.items()
-            if not (standard and rule in OF_EXPRESS)
-            for state, wrong in check(definition)
-        ]
+        rules = {name: stage[name] for name in stage if not (standard and name in OF_EXPRESS)}
+        try:
+            findings = [
+                f"{state}: {name}: {wrong}" if state else f"{name}: {wrong}"
+                for name, rule in rules.items()
+                for state, wrong in rule(definition)
+            ]
+        except (AttributeError, KeyError, TypeError) as error:
+            findings = [f"language: a value has a wrong type: {error}"]
         if findings:
             return findings
     return []

@@ -44,7 +44,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> Json:
     return dict(pairs)
 
 
-def each_state(check: Callable[[Json], Iterator[str]]) -> Rule:
+def of_states(check: Callable[[Json], Iterator[str]]) -> Rule:
     """Make a rule of a check that concerns one state at a time."""
 
     def rule(definition: Json) -> Iterator[Violation]:
@@ -66,36 +66,23 @@ def is_end(state: Json) -> bool:
     return state["Type"] in {"Succeed", "Fail"} or state.get("End") is True
 
 
-def conditions(rule: Json) -> Iterator[Json]:
-    """List a rule of a Choice and all rules inside it."""
-    yield rule
-    inside = [rule["Not"]] if "Not" in rule else rule.get("And", []) + rule.get("Or", [])
-    for part in inside:
-        yield from conditions(part)
-
-
-def expressions(state: Json) -> Iterator[str]:
-    """List all that an engine evaluates in a state."""
-    for name, value in values(state):
-        if name == "Variable" or name.endswith((".$", "Path")):
-            yield str(value)
-
-
-def payload(template: Any) -> Iterator[str]:
-    """List the expressions of a payload template."""
-    yield from (str(value) for name, value in values(template) if name.endswith(".$"))
-
-
-def values(template: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """List the values of a payload template that have no parts, each with its name."""
-    if isinstance(template, dict):
-        for key, value in template.items():
-            yield from values(value, key)
-    elif isinstance(template, list):
-        for value in template:
+def values(part: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """List the values of a part of a file that have no parts, each with its name."""
+    if isinstance(part, dict):
+        for field, value in part.items():
+            yield from values(value, field)
+    elif isinstance(part, list):
+        for value in part:
             yield from values(value, name)
     else:
-        yield name, template
+        yield name, part
+
+
+def expressions(part: Any) -> Iterator[str]:
+    """List all that an engine evaluates in a part of a file."""
+    for name, value in values(part):
+        if name == "Variable" or name.endswith((".$", "Path")):
+            yield str(value)
 
 
 def paths(*expressions: Any) -> list[str]:

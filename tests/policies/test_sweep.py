@@ -7,7 +7,7 @@ import pytest
 
 from inorder.asl.definition import EXPRESS_SECONDS, INVOKE, assigned, removed
 from inorder.asl.roles import Role, doing
-from inorder.asl.seconds import longest
+from inorder.asl.walk import longest
 from inorder.aws.health import BEFORE_AND_AFTER_SECONDS
 from inorder.model import policies
 from inorder_fence import stuck
