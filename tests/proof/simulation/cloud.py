@@ -79,8 +79,9 @@ class Cloud:
         # When an event arrived, and when it was finished, by sequencer.
         self.arrived: dict[str, float] = {}
         self.finished: dict[str, float] = {}
-        # Whose function may work, and the keys of which two did so at once.
+        # Under which record each function works, how many do so, and where two did at once.
         self._working: dict[str, str] = {}
+        self._workers = Counter[str]()
         self.shared_keys: set[str] = set()
         self._numbers = count(1)
         self._limit = Limit(settings.concurrency)
@@ -127,7 +128,7 @@ class Cloud:
         yield self.clock.env.timeout(execution.started - self.clock.env.now)
         execution.outcome = yield from self.machine.run(execution, self)
         execution.ended = self.clock.now
-        self._working.pop(execution.id, None)
+        self._stop_work(execution)
         self.running -= 1
         if execution.outcome in FINISHED:
             self.finished.setdefault(sequencer_of(execution.input), execution.ended)
@@ -147,13 +148,17 @@ class Cloud:
         return self.clock.request(service, lambda: action(parameters) or {}, seconds)
 
     def dies(self, execution: Execution, state: str) -> bool:
-        self._working.pop(execution.id, None)
+        self._stop_work(execution)
         if state == "Invert Image":
-            record = str(object_key_of(execution.input))
-            if record in self._working.values():
+            record = self._working[execution.id] = str(object_key_of(execution.input))
+            self._workers[record] += 1
+            if self._workers[record] > 1:
                 self.shared_keys.add(record)
-            self._working[execution.id] = record
         return self.settings.dies(execution, state)
+
+    def _stop_work(self, execution: Execution) -> None:
+        if record := self._working.pop(execution.id, None):
+            self._workers[record] -= 1
 
     def _send(self, parameters: Json) -> None:
         if parameters["QueueUrl"] == "${RetryEventsQueueUrl}":
