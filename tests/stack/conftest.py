@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from botocore.exceptions import ClientError
@@ -16,7 +17,7 @@ from click.testing import CliRunner, Result
 from inorder import PROJECT, local_aws
 from inorder.aws import parked
 from inorder.aws.executions import LocalStateMachine, wait_until
-from inorder.aws.stack import Stack, deploy, read_object
+from inorder.aws.stack import Described, Stack, deploy, read_object
 from inorder.commands.main import main
 from inorder.local_aws import LocalAws
 from inorder.model.execution import Execution
@@ -34,15 +35,73 @@ RED, GREEN = (255, 0, 0), (0, 255, 0)
 CYAN, MAGENTA = (0, 255, 255), (255, 0, 255)  # their inverses
 
 
-class Workflow:
-    """A deployed stack, as the tests use it."""
+class Deployed:
+    """Any stack on a local AWS, and what the tests ask of its services."""
+
+    def __init__(self, local: LocalAws, name: str) -> None:
+        self.local, self.client = local, local.client
+        self.s3, self.sqs = local.client("s3"), local.client("sqs")
+        self.described = Described(local.client("cloudformation"), name)
+        self.deployed = self.described.outputs
+
+    def resource(self, logical_id: str) -> str:
+        return self.described.resources[logical_id]
+
+    def table_of(self, name: str) -> Any:
+        resources = self.local.session.resource("dynamodb", endpoint_url=self.local.endpoint_url)
+        return resources.Table(name)
+
+    def invoke(self, function: str, payload: Any, kind: str = "RequestResponse") -> Any:
+        """Invoke a function; with the kind ``Event``, as a rule does."""
+        answer = self.client("lambda").invoke(
+            FunctionName=function, InvocationType=kind, Payload=json.dumps(payload)
+        )
+        return json.loads(answer["Payload"].read() or "null")
+
+    def received(self, queue_url: str) -> list[str]:
+        """Take all messages from a queue, and give their bodies."""
+        bodies = []
+        queue: Any = {"QueueUrl": queue_url}
+        while batch := self.sqs.receive_message(**queue, MaxNumberOfMessages=10).get("Messages"):
+            for message in batch:
+                bodies.append(message["Body"])
+                self.sqs.delete_message(**queue, ReceiptHandle=message["ReceiptHandle"])
+        return bodies
+
+    def receive(self, queue_url: str) -> str:
+        """Wait for a message in a queue, and give its body."""
+        bodies: list[str] = []
+
+        def has_come() -> bool:
+            bodies.extend(self.received(queue_url))
+            return bool(bodies)
+
+        wait_until(has_come, SECONDS, f"a message in {queue_url}")
+        [body] = bodies
+        return body
+
+    def capture(self, pattern: Any, bus: str = "default") -> str:
+        """Let a queue have the events that match a pattern; give its URL."""
+        events, name = self.client("events"), f"captured-{uuid4()}"
+        queue: str = self.sqs.create_queue(QueueName=name)["QueueUrl"]
+        [arn] = self.queue_attributes(queue, "QueueArn")
+        events.put_rule(Name=name, EventBusName=bus, EventPattern=json.dumps(pattern))
+        events.put_targets(Rule=name, EventBusName=bus, Targets=[{"Id": "queue", "Arn": arn}])
+        return queue
+
+    def queue_attributes(self, queue_url: str, *names: str) -> list[str]:
+        answer = self.sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=names)
+        return [answer["Attributes"][name] for name in names]
+
+
+class Workflow(Deployed):
+    """The main stack."""
 
     def __init__(self, local: LocalAws, stack: Stack) -> None:
-        self.local, self.stack = local, stack
-        self.s3 = local.client("s3")
+        super().__init__(local, stack.name)
+        self.stack = stack
         self.executions = LocalStateMachine(local.client("stepfunctions"), stack.state_machine_arn)
-        resources = local.session.resource("dynamodb", endpoint_url=local.endpoint_url)
-        self.table = resources.Table(stack.key_table)
+        self.table = self.table_of(stack.key_table)
 
     def upload(self, key: str, content: bytes) -> None:
         self.s3.put_object(Bucket=self.stack.input_bucket, Key=key, Body=content)
@@ -116,13 +175,6 @@ class Workflow:
     def wait_for_lock(self, key: str) -> None:
         wait_until(lambda: "lock_token" in self.record(key), SECONDS, f"a lock of {key}")
 
-    def resource(self, logical_id: str) -> str:
-        described = self.local.client("cloudformation").describe_stack_resource(
-            StackName=self.stack.name, LogicalResourceId=logical_id
-        )
-        physical_id: str = described["StackResourceDetail"]["PhysicalResourceId"]
-        return physical_id
-
     def age(self, record_id: str) -> None:
         """Let a record look as if it had been claimed, and its event retried, some time earlier."""
         record = self.table.get_item(Key={"id": record_id})["Item"]
@@ -148,32 +200,7 @@ class Workflow:
 
     def parked(self) -> list[dict[str, Any]]:
         """Take all messages from the queue of parked events."""
-        sqs, url = self.local.client("sqs"), self.stack.parked_events_queue_url
-        messages = []
-        while batch := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
-            for message in batch:
-                messages.append(json.loads(message["Body"]))
-                sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
-        return messages
-
-    def receive(self, queue_url: str) -> str:
-        """Wait for a message in a queue, and give its body."""
-        bodies: list[str] = []
-
-        def came() -> bool:
-            answer = self.local.client("sqs").receive_message(QueueUrl=queue_url)
-            bodies.extend(message["Body"] for message in answer.get("Messages", []))
-            return bool(bodies)
-
-        wait_until(came, SECONDS, f"a message in {queue_url}")
-        [body] = bodies
-        return body
-
-    def queue_attributes(self, queue_url: str, *names: str) -> list[str]:
-        answer = self.local.client("sqs").get_queue_attributes(
-            QueueUrl=queue_url, AttributeNames=names
-        )
-        return [answer["Attributes"][name] for name in names]
+        return [*map(json.loads, self.received(self.stack.parked_events_queue_url))]
 
     def failed_events(self) -> int:
         """Count the messages in the retry queue, those that wait included."""

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -11,9 +12,9 @@ from typing import Any
 import pytest
 
 from inorder.aws.executions import wait_until
-from inorder.aws.stack import Described, sam_deploy
+from inorder.aws.stack import sam_deploy
 from inorder.local_aws import LocalAws
-from tests.stack.conftest import SECONDS
+from tests.stack.conftest import SECONDS, Deployed
 from tests.support.contents import AGAIN, EXAMPLE, ORDER, kinesis_record, sqs_record
 from tests.support.replacing import replaced
 
@@ -23,7 +24,7 @@ ONCE, TWICE = ({"processed": 1, "skipped": count, "failed": 0} for count in (0, 
 FAILED = {"processed": 0, "skipped": 0, "failed": 1}
 
 
-class Example:
+class Example(Deployed):
     """The example, deployed, with a consumer of what is forwarded."""
 
     def __init__(self, local: LocalAws, folder: Path) -> None:
@@ -36,75 +37,40 @@ class Example:
             text = replaced(text, slow, quick)
         template.write_text(text, encoding="utf-8")
         sam_deploy(local, "unique", {}, template)
-        self.client = local.client
-        self.deployed = Described(local.client("cloudformation"), "unique").outputs
-        self.sqs, self.events = local.client("sqs"), local.client("events")
+        super().__init__(local, "unique")
         self.states = local.client("stepfunctions")
         self.machine = self.states.describe_state_machine(
             stateMachineArn=self.deployed["StateMachineArn"]
         )
-        resources = local.session.resource("dynamodb", endpoint_url=local.endpoint_url)
-        self.contents = resources.Table(self.deployed["ContentsName"])
-        self.consumer = self.sqs.create_queue(QueueName="consumer")["QueueUrl"]
-        bus = self.deployed["UniqueEventsName"]
-        everything = json.dumps({"source": [{"prefix": "unique."}]})
-        self.events.put_rule(Name="all", EventBusName=bus, EventPattern=everything)
-        arn = self.attribute(self.consumer, "QueueArn")
-        self.events.put_targets(Rule="all", EventBusName=bus, Targets=[{"Id": "q", "Arn": arn}])
-
-    def attribute(self, queue: str, name: str) -> str:
-        answer = self.sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=[name])
-        return str(answer["Attributes"][name])
+        self.contents = self.table_of(self.deployed["ContentsName"])
+        self.bus = self.deployed["UniqueEventsName"]
+        self.consumer = self.capture({"source": [{"prefix": "unique."}]}, self.bus)
 
     def put(self, event: dict[str, Any]) -> None:
         """Put an event on the default bus, whose rule sends it to the queue."""
         entry = {"Source": event["source"], "DetailType": event["detail-type"]}
-        self.events.put_events(Entries=[entry | {"Detail": json.dumps(event["detail"])}])
+        self.client("events").put_events(Entries=[entry | {"Detail": json.dumps(event["detail"])}])
 
     def put_record(self, data: Any) -> None:
         self.client("kinesis").put_record(
             StreamName=self.deployed["RecordsName"], Data=json.dumps(data), PartitionKey="a"
         )
 
-    def invoke(self, *records: Any) -> Any:
+    def give(self, *records: Any) -> Any:
         """Give a batch to the function, as the local AWS does not make batches of certain sizes."""
-        answer = self.client("lambda").invoke(
-            FunctionName=self.deployed["FunctionName"], Payload=json.dumps({"Records": records})
-        )
-        return json.load(answer["Payload"])
-
-    def received(self, queue: str) -> list[Any]:
-        """Take what is in a queue."""
-        contents = []
-        while messages := self.sqs.receive_message(
-            QueueUrl=queue, MaxNumberOfMessages=10, VisibilityTimeout=SECONDS
-        ).get("Messages"):
-            for message in messages:
-                contents.append(json.loads(message["Body"]))
-                self.sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
-        return contents
+        return self.invoke(self.deployed["FunctionName"], {"Records": records})
 
     def forwarded(self) -> list[Any]:
-        return self.received(self.consumer)
+        return [*map(json.loads, self.received(self.consumer))]
 
-    def wait_for_one(self, queue: str) -> Any:
-        events: list[Any] = []
-
-        def has_arrived() -> bool:
-            events.extend(self.received(queue))
-            return bool(events)
-
-        wait_until(has_arrived, SECONDS, "an event")
-        [event] = events
-        return event
+    def receive_event(self, queue: str) -> Any:
+        return json.loads(self.receive(queue))
 
     def wait_until_drained(self) -> None:
         """Wait until no message of the queue waits, or is being processed."""
         names = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
-        url = self.deployed["EventsUrl"]
-        wait_until(
-            lambda: all(self.attribute(url, name) == "0" for name in names), SECONDS, "the queue"
-        )
+        counts = partial(self.queue_attributes, self.deployed["EventsUrl"], *names)
+        wait_until(lambda: counts() == ["0", "0"], SECONDS, "the queue")
 
     def executions(self, status: str) -> list[Any]:
         answer = self.states.list_executions(
@@ -126,7 +92,7 @@ class Example:
     def die(self, event: dict[str, Any], seconds: int) -> None:
         """Leave what an execution has left that died after its claim, so many seconds ago."""
         with self.refusing():
-            assert self.invoke(sqs_record(event))["failed"] == 1
+            assert self.give(sqs_record(event))["failed"] == 1
         execution = self.executions("FAILED")[-1]["executionArn"]
         claim = json.loads(self.states.describe_execution(executionArn=execution)["input"])
         earlier = claim | {"now": str(int(claim["now"]) - seconds)}
@@ -143,12 +109,9 @@ class Example:
     @contextmanager
     def refusing(self) -> Iterator[None]:
         """Let the bus refuse each entry."""
-        definition = self.machine["definition"]
-        bus = self.deployed["UniqueEventsName"]
-        assert bus in definition
-        arn = self.machine["stateMachineArn"]
+        definition, arn = self.machine["definition"], self.machine["stateMachineArn"]
         self.states.update_state_machine(
-            stateMachineArn=arn, definition=replaced(definition, bus, REFUSING_BUS)
+            stateMachineArn=arn, definition=replaced(definition, self.bus, REFUSING_BUS)
         )
         try:
             yield
@@ -195,7 +158,7 @@ def number_of(record: dict[str, Any]) -> str:
 
 @from_both_sources
 def test_duplicates_in_one_batch_are_forwarded_once(unique: Example, record: Make) -> None:
-    answer = unique.invoke(record(ORDER), record(AGAIN))
+    answer = unique.give(record(ORDER), record(AGAIN))
     assert answer == {"batchItemFailures": []} | TWICE
     [forwarded] = unique.forwarded()
     assert named(forwarded) == content(ORDER)
@@ -206,39 +169,39 @@ def test_duplicates_in_one_batch_are_forwarded_once(unique: Example, record: Mak
 
 def test_duplicates_in_two_batches_are_forwarded_once(unique: Example) -> None:
     unique.put(ORDER)
-    assert named(unique.wait_for_one(unique.consumer)) == content(ORDER)
+    assert named(unique.receive_event(unique.consumer)) == content(ORDER)
     unique.put(AGAIN)
     unique.wait_until_drained()
-    assert unique.invoke(sqs_record(AGAIN))["skipped"] == 1
+    assert unique.give(sqs_record(AGAIN))["skipped"] == 1
 
 
 def test_duplicates_at_the_same_time_are_forwarded_once(unique: Example) -> None:
     records = [make(event) for make in (sqs_record, kinesis_record) for event in (ORDER, AGAIN)]
     with ThreadPoolExecutor(len(records)) as pool:
-        answers = list(pool.map(unique.invoke, records))
+        answers = list(pool.map(unique.give, records))
     assert [answer["processed"] for answer in answers].count(1) == 1
     [forwarded] = unique.forwarded()
     assert named(forwarded)["detail"] == ORDER["detail"]
     # One that has met the claim of another one comes again, and is skipped then.
-    again = [unique.invoke(record) for record in records]
+    again = [unique.give(record) for record in records]
     assert [answer["skipped"] for answer in again] == [1] * len(records)
 
 
 def test_a_stream_and_a_queue_forward_an_event_once(unique: Example) -> None:
     unique.put_record(AGAIN)
-    assert named(unique.wait_for_one(unique.consumer)) == content(AGAIN)
+    assert named(unique.receive_event(unique.consumer)) == content(AGAIN)
     unique.put_record(ORDER)
     unique.put(ORDER)
     unique.wait_until_drained()
     unique.put_record({"order": "A-1018"})  # behind the duplicate, so that one was processed
-    forwarded = unique.wait_for_one(unique.consumer)
+    forwarded = unique.receive_event(unique.consumer)
     source = f"unique.kinesis.{unique.deployed['RecordsName']}"
     assert (forwarded["source"], forwarded["detail"]) == (source, {"order": "A-1018"})
 
 
 def test_different_contents_are_all_forwarded(unique: Example) -> None:
     other = ORDER | {"detail": ORDER["detail"] | {"total": 19.51}}
-    answer = unique.invoke(sqs_record(ORDER), sqs_record(other))
+    answer = unique.give(sqs_record(ORDER), sqs_record(other))
     assert (answer["processed"], answer["skipped"]) == (2, 0)
     assert [named(event) for event in unique.forwarded()] == [content(ORDER), content(other)]
 
@@ -247,10 +210,10 @@ def test_different_contents_are_all_forwarded(unique: Example) -> None:
 def test_a_refused_event_fails_and_is_forwarded_later(unique: Example, record: Make) -> None:
     delivery = record(ORDER)
     with unique.refusing():
-        answer = unique.invoke(delivery)
+        answer = unique.give(delivery)
     assert answer == {"batchItemFailures": [{"itemIdentifier": number_of(delivery)}]} | FAILED
     assert unique.contents.scan()["Items"] == []  # so that the next attempt need not wait
-    assert unique.invoke(delivery) == {"batchItemFailures": []} | ONCE
+    assert unique.give(delivery) == {"batchItemFailures": []} | ONCE
     assert named(unique.forwarded()[0]) == content(ORDER)
 
 
@@ -259,30 +222,30 @@ def test_the_queue_delivers_a_refused_event_again(unique: Example) -> None:
     with unique.refusing():
         unique.put(ORDER)
         wait_until(lambda: len(unique.executions("FAILED")) > failed, SECONDS, "a failure")
-    assert named(unique.wait_for_one(unique.consumer)) == content(ORDER)
+    assert named(unique.receive_event(unique.consumer)) == content(ORDER)
     unique.wait_until_drained()
 
 
 def test_the_dead_letter_queue_keeps_messages_that_are_refused_long(unique: Example) -> None:
     with unique.refusing():
         unique.put(ORDER)
-        kept = unique.wait_for_one(unique.deployed["FailedEventsUrl"])
+        kept = unique.receive_event(unique.deployed["FailedEventsUrl"])
     assert named(kept) == named(ORDER)
 
 
 @from_both_sources
 def test_a_dead_execution_is_taken_over_after_six_minutes(unique: Example, record: Make) -> None:
     unique.die(ORDER, 362)
-    assert unique.invoke(record(AGAIN)) == {"batchItemFailures": []} | ONCE
+    assert unique.give(record(AGAIN)) == {"batchItemFailures": []} | ONCE
     assert named(unique.forwarded()[0]) == content(AGAIN)
-    assert unique.invoke(record(ORDER))["skipped"] == 1
+    assert unique.give(record(ORDER))["skipped"] == 1
 
 
 @from_both_sources
 def test_a_claim_that_may_be_alive_is_no_duplicate(unique: Example, record: Make) -> None:
     unique.die(ORDER, 300)
     delivery = record(ORDER)
-    answer = unique.invoke(delivery)
+    answer = unique.give(delivery)
     assert answer == {"batchItemFailures": [{"itemIdentifier": number_of(delivery)}]} | FAILED
     [kept] = unique.contents.scan()["Items"]
     assert (kept["status"], kept["claimed_by"]) == ("CLAIMED", "dead")
@@ -294,14 +257,14 @@ def test_during_an_outage_of_the_table_nothing_is_forwarded(unique: Example) -> 
     delivery = sqs_record(ORDER)
     dynamodb.delete_table(TableName=unique.contents.name)
     try:
-        answer = unique.invoke(delivery)
+        answer = unique.give(delivery)
     finally:
         names = ("TableName", "KeySchema", "AttributeDefinitions")
         description = {name: table[name] for name in names}
         dynamodb.create_table(**description, BillingMode="PAY_PER_REQUEST")
     assert answer == {"batchItemFailures": [{"itemIdentifier": number_of(delivery)}]} | FAILED
     assert unique.forwarded() == []
-    assert unique.invoke(delivery)["processed"] == 1
+    assert unique.give(delivery)["processed"] == 1
     assert named(unique.forwarded()[0]) == content(ORDER)
 
 

@@ -17,8 +17,7 @@ from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy, sam_deploy
 from inorder.commands.main import main
 from inorder.local_aws import LocalAws
-from tests.stack.conftest import SECONDS, Workflow
-from tests.stack.test_examples import outputs_of
+from tests.stack.conftest import SECONDS, Deployed, Workflow
 from tests.support.replacing import replaced
 
 EXAMPLE = PROJECT / "examples" / "long_job"
@@ -62,10 +61,10 @@ class Jobs(Workflow):
         [part] = re.findall(r'SLICE_BYTES: "\d+"', text)
         template.write_text(replaced(text, part, 'SLICE_BYTES: "8"'))
         deploy(local, STACK, {})
-        outputs = outputs_of(local, STACK)
+        outputs = Deployed(local, STACK).deployed
         names = ("InputBucketName", "OutputBucketName", "WorkFunctionPolicyArn")
         sam_deploy(local, "example", {name: outputs[name] for name in names}, template)
-        example = outputs_of(local, "example")
+        example = Deployed(local, "example").deployed
         self.function, self.machine = example["FunctionArn"], example["StateMachineArn"]
         super().__init__(local, deploy(local, STACK, {"WorkFunctionArn": self.function}))
         self.states = local.client("stepfunctions")
@@ -141,10 +140,7 @@ def test_a_second_delivery_starts_nothing(jobs: Jobs) -> None:
 
     def deliver() -> None:
         again = {**event, "id": "another", "retry": {"number": 2}}
-        answer = jobs.local.client("lambda").invoke(
-            FunctionName=jobs.function, Payload=json.dumps({"event": again, "fence": "newest"})
-        )
-        result = json.load(answer["Payload"])
+        result = jobs.invoke(jobs.function, {"event": again, "fence": "newest"})
         assert (result["outcome"], result["job"]) == ("Processed", job.rpartition(":")[2])
 
     deliver()

@@ -12,22 +12,20 @@ from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy, sam_deploy
 from inorder.local_aws import LocalAws
 from inorder_fence.records import s3_object
-from tests.stack.conftest import SECONDS, Workflow
-from tests.stack.test_examples import outputs_of
+from tests.stack.conftest import SECONDS, Deployed, Workflow
 from tests.support.events import upload
 
 TEMPLATE = PROJECT / "examples" / "rows" / "template.yaml"
 
 
-class Rows:
+class Rows(Deployed):
     """The example, deployed."""
 
     def __init__(self, local: LocalAws, name: str, parameters: dict[str, str]) -> None:
         sam_deploy(local, name, parameters, TEMPLATE)
-        self.local, self.name, self.deployed = local, name, outputs_of(local, name)
-        self.s3, self.bucket = local.client("s3"), self.deployed["BucketName"]
-        resources = local.session.resource("dynamodb", endpoint_url=local.endpoint_url)
-        self.table = resources.Table(self.deployed["TableName"])
+        super().__init__(local, name)
+        self.bucket, self.function = self.deployed["BucketName"], self.deployed["FunctionArn"]
+        self.table = self.table_of(self.deployed["TableName"])
 
     def put(self, key: str, content: bytes) -> None:
         self.s3.put_object(Bucket=self.bucket, Key=key, Body=content)
@@ -46,25 +44,7 @@ class Rows:
     @property
     def rule(self) -> str:
         """The name of the rule that invokes the function."""
-        described = self.local.client("cloudformation").describe_stack_resource(
-            StackName=self.name, LogicalResourceId="FunctionChanged"
-        )
-        physical_id: str = described["StackResourceDetail"]["PhysicalResourceId"]
-        return physical_id.rpartition("/")[2]
-
-    def deliver(self, event: Any) -> None:
-        """Invoke the function as a rule does."""
-        self.local.client("lambda").invoke(
-            FunctionName=self.deployed["FunctionArn"],
-            InvocationType="Event",
-            Payload=json.dumps(event),
-        )
-
-    def invoke(self, payload: Any) -> Any:
-        answer = self.local.client("lambda").invoke(
-            FunctionName=self.deployed["FunctionArn"], Payload=json.dumps(payload)
-        )
-        return json.load(answer["Payload"])
+        return self.resource("FunctionChanged").rpartition("/")[2]
 
 
 @pytest.fixture(scope="module")
@@ -84,13 +64,9 @@ def test_alone_a_row_follows_its_object_and_leaves_a_tombstone(alone: Rows) -> N
 
 def test_alone_events_in_disorder_and_twice_end_in_the_newest(alone: Rows) -> None:
     """A queue takes the events of S3 while the rule is off."""
-    events, sqs = alone.local.client("events"), alone.local.client("sqs")
-    attributes = {"VisibilityTimeout": "43200"}
-    url = sqs.create_queue(QueueName="captured", Attributes=attributes)["QueueUrl"]
-    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
-    pattern = {"source": ["aws.s3"], "detail": {"bucket": {"name": [alone.bucket]}}}
-    events.put_rule(Name="captured", EventPattern=json.dumps(pattern))
-    events.put_targets(Rule="captured", Targets=[{"Id": "queue", "Arn": arn["QueueArn"]}])
+    events = alone.client("events")
+    captured = {"source": ["aws.s3"], "detail": {"bucket": {"name": [alone.bucket]}}}
+    queue = alone.capture(captured)
     events.disable_rule(Name=alone.rule)
     for key in ("kept", "deleted"):
         for content in (b"first\n", b"second\n", b"third\n"):
@@ -99,17 +75,17 @@ def test_alone_events_in_disorder_and_twice_end_in_the_newest(alone: Rows) -> No
     sent: list[dict[str, Any]] = []
 
     def has_come() -> bool:
-        messages = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", [])
-        sent.extend(json.loads(message["Body"]) for message in messages)
+        sent.extend(map(json.loads, alone.received(queue)))
         return len(sent) == 7
 
     wait_until(has_come, SECONDS, "seven events")
-    events.delete_rule(Name="captured", Force=True)
     events.enable_rule(Name=alone.rule)
     sent.sort(key=lambda event: str(s3_object(event)["sequencer"]))
     assert alone.row("kept") == alone.row("deleted") == {}
     with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(alone.invoke, [*reversed(sent), *sent]))
+        answers = list(
+            pool.map(lambda event: alone.invoke(alone.function, event), [*reversed(sent), *sent])
+        )
     for key in ("kept", "deleted"):
         newest = [event for event in sent if s3_object(event)["key"] == key][-1]
         assert alone.row(key)["sequencer"] == s3_object(newest)["sequencer"].rstrip("0")
@@ -120,16 +96,8 @@ def test_alone_events_in_disorder_and_twice_end_in_the_newest(alone: Rows) -> No
 
 def test_alone_what_fails_three_times_waits_for_a_person(alone: Rows) -> None:
     event = upload(alone.s3, "no text", b"\xff", bucket=alone.bucket)
-    alone.deliver(event)
-    sqs, bodies = alone.local.client("sqs"), list[str]()
-
-    def has_failed() -> bool:
-        answer = sqs.receive_message(QueueUrl=alone.deployed["FailedEventsUrl"])
-        bodies.extend(message["Body"] for message in answer.get("Messages", []))
-        return bool(bodies)
-
-    wait_until(has_failed, SECONDS, "the event to fail")
-    message = json.loads(bodies[0])
+    alone.invoke(alone.function, event, "Event")
+    message = json.loads(alone.receive(alone.deployed["FailedEventsUrl"]))
     assert message["requestPayload"]["detail"]["object"]["key"] == "no text"
     assert "The object is no text" in message["responsePayload"]["errorMessage"]
 
@@ -139,8 +107,7 @@ def behind(local: LocalAws) -> tuple[Rows, Workflow]:
     """Deploy the main stack, then the example, and then the main stack with its function."""
     main = deploy(local, "main", {})
     rows = Rows(local, "main-rows", {"InputBucketName": main.input_bucket})
-    arn = rows.deployed["FunctionArn"]
-    return rows, Workflow(local, deploy(local, "main", {"WorkFunctionArn": arn}))
+    return rows, Workflow(local, deploy(local, "main", {"WorkFunctionArn": rows.function}))
 
 
 def test_behind_the_main_stack_the_newest_event_decides_the_row(
@@ -160,7 +127,8 @@ def test_behind_the_main_stack_the_newest_event_decides_the_row(
     for event in older:
         assert main.run(event).outcome == "Superseded"
         # As a holder that was late: nothing but the function stands before the row.
-        assert rows.invoke({"event": event, "fence": "newest"})["outcome"] == "Superseded"
+        answer = rows.invoke(rows.function, {"event": event, "fence": "newest"})
+        assert answer["outcome"] == "Superseded"
     assert rows.row("a/x") == tombstone
 
 
@@ -172,5 +140,5 @@ def test_behind_the_main_stack_a_rejected_event_is_parked(
     [parked] = main.of_key("no text", 1)
     assert parked.outcome == "Parked"
     assert rows.row("no text") == {}
-    rule = rows.local.client("events").describe_rule(Name=rows.rule)
+    rule = rows.client("events").describe_rule(Name=rows.rule)
     assert rule["State"] == "DISABLED"  # so only the state machine calls the function

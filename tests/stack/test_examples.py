@@ -3,24 +3,19 @@
 from inorder import PROJECT
 from inorder.aws.stack import deploy, sam_deploy
 from inorder.local_aws import LocalAws
-from tests.stack.conftest import Workflow
+from tests.stack.conftest import Deployed, Workflow
 
 EXAMPLE = PROJECT / "examples" / "work_function"
-
-
-def outputs_of(local: LocalAws, stack: str) -> dict[str, str]:
-    [described] = local.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
-    return {output["OutputKey"]: output["OutputValue"] for output in described["Outputs"]}
 
 
 def test_an_own_function_deployed_as_documented_replaces_the_shipped_one(
     local: LocalAws,
 ) -> None:
     deploy(local, "own", {})
-    outputs = outputs_of(local, "own")
+    outputs = Deployed(local, "own").deployed
     parameters = {name: outputs[name] for name in ("OutputBucketName", "WorkFunctionPolicyArn")}
     sam_deploy(local, "capitals", parameters, EXAMPLE / "template.yaml")
-    [arn] = outputs_of(local, "capitals").values()
+    [arn] = Deployed(local, "capitals").deployed.values()
     own = Workflow(local, deploy(local, "own", {"WorkFunctionArn": arn}))
     assert own.stack.function_name == arn
     key = "texts/day 1.txt"

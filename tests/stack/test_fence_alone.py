@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 from shutil import copytree
-from typing import Any
 
 import pytest
 
@@ -13,8 +12,7 @@ from inorder.aws.stack import read_object, sam_deploy
 from inorder.local_aws import LocalAws
 from inorder_fence.fenced_output import output_key
 from tests.conftest import colour_of, picture
-from tests.stack.conftest import CYAN, GREEN, MAGENTA, RED, SECONDS, Colour
-from tests.stack.test_examples import outputs_of
+from tests.stack.conftest import CYAN, GREEN, MAGENTA, RED, SECONDS, Colour, Deployed
 from tests.support.events import upload
 from tests.support.replacing import replaced
 
@@ -48,7 +46,7 @@ fence = replace(fence, work=slow_work)
 """
 
 
-class Example:
+class Example(Deployed):
     """The example, deployed with a function that waits."""
 
     def __init__(self, local: LocalAws, folder: Path) -> None:
@@ -61,8 +59,7 @@ class Example:
             replaced(template.read_text(encoding="utf-8"), "Timeout: 30", "Timeout: 900")
         )
         sam_deploy(local, "fenced", {}, template)
-        self.deployed = outputs_of(local, "fenced")
-        self.client, self.s3 = local.client, local.client("s3")
+        super().__init__(local, "fenced")
         self.objects = self.deployed["ObjectsBucketName"]
 
     def put(self, key: str, content: bytes) -> None:
@@ -71,10 +68,6 @@ class Example:
     def output(self, key: str) -> Colour | None:
         content = read_object(self.s3, self.deployed["OutputsBucketName"], output_key(key))
         return None if content is None else colour_of(content)
-
-    def failed(self) -> list[Any]:
-        answer = self.client("sqs").receive_message(QueueUrl=self.deployed["FailedEventsUrl"])
-        return [json.loads(message["Body"]) for message in answer.get("Messages", [])]
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +83,7 @@ def test_a_slow_function_replaces_no_newer_output(fenced: Example) -> None:
     (fenced.folder / "released").touch()
     wait_until((fenced.folder / "ended").exists, SECONDS, "the slow function")
     assert fenced.output("x.png") == MAGENTA
-    assert fenced.failed() == []
+    assert fenced.received(fenced.deployed["FailedEventsUrl"]) == []
 
 
 def test_a_deletion_removes_the_output(fenced: Example) -> None:
@@ -103,18 +96,7 @@ def test_a_deletion_removes_the_output(fenced: Example) -> None:
 def test_what_fails_three_times_waits_for_a_person(fenced: Example) -> None:
     """The local EventBridge does not let Lambda try again, so the test invokes the function."""
     event = upload(fenced.s3, "no picture", b"no picture", bucket=fenced.objects)
-    fenced.client("lambda").invoke(
-        FunctionName=fenced.deployed["FunctionName"],
-        InvocationType="Event",
-        Payload=json.dumps(event),
-    )
-    messages: list[Any] = []
-
-    def has_failed() -> bool:
-        messages.extend(fenced.failed())
-        return bool(messages)
-
-    wait_until(has_failed, SECONDS, "the event to fail")
-    [message] = messages
+    fenced.invoke(fenced.deployed["FunctionName"], event, "Event")
+    message = json.loads(fenced.receive(fenced.deployed["FailedEventsUrl"]))
     assert message["requestPayload"] == event
     assert "The object is no picture" in message["responsePayload"]["errorMessage"]
