@@ -23,7 +23,7 @@ from tests.support.resolved_template import resources_with
 
 EXPECTED, OTHERWISE, UNKNOWN = command.EXPECTED, command.OTHERWISE, command.UNKNOWN
 IN_PART = [
-    *(steps.read_pauses, steps.park_and_redrive, steps.sweep, steps.pause, steps.throttle_table),
+    *(steps.read_pauses, steps.park_and_redrive, steps.sweep, steps.pause, steps.throttle_table)
 ]
 UNKNOWN_LOCALLY = {steps.read_pauses, steps.throttle_table}
 

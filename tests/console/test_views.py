@@ -17,16 +17,7 @@ from inorder.console.saved import read, write
 from inorder.demo.report import FinalOutput, Result, write_report
 from tests.conftest import picture
 from tests.console import statechart
-from tests.console.conftest import (
-    OUT,
-    PARKED,
-    SHOWN,
-    STORY,
-    STRANGE,
-    Console,
-    Opening,
-    settled,
-)
+from tests.console.conftest import OUT, PARKED, SHOWN, STORY, STRANGE, Console, Opening, settled
 from tests.stack.conftest import RED, SECONDS
 
 
@@ -347,10 +338,7 @@ def test_ten_thousand_executions_are_shown_in_portions(console: Console, opening
 # Every view: readable by everybody, on every screen
 
 Screen = tuple[int, int, Literal["light", "dark"]]
-SCREENS: tuple[Screen, ...] = (
-    (320, 640, "light"),
-    (1440, 800, "dark"),
-)
+SCREENS: tuple[Screen, ...] = ((320, 640, "light"), (1440, 800, "dark"))
 
 
 def views(console: Console) -> dict[str, str]:

@@ -10,14 +10,7 @@ import pytest
 
 from inorder.asl.definition import PUT_EVENTS, SEND, targets
 from inorder.local_aws import LocalAws
-from tests.policies.table import (
-    CREATED,
-    EXECUTION,
-    FAULT,
-    TIMED_OUT,
-    Data,
-    Response,
-)
+from tests.policies.table import CREATED, EXECUTION, FAULT, TIMED_OUT, Data, Response
 from tests.policies.tables import STATES, TABLES
 from tests.proof.simulation.machine import first_for
 from tests.support.resolved_template import template

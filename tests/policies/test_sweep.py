@@ -60,10 +60,7 @@ def test_the_time_of_a_lock_is_that_of_its_claim(policy: str) -> None:
 
 
 @of("latest-wins")
-@pytest.mark.parametrize(
-    ("ahead", "is_freed"),
-    [(-60, False), (0, False), (59, False), (60, True)],
-)
+@pytest.mark.parametrize(("ahead", "is_freed"), [(-60, False), (0, False), (59, False), (60, True)])
 def test_a_sweeps_clock_may_be_less_than_a_minute_ahead(
     aws: InProcess, ahead: int, is_freed: bool
 ) -> None:

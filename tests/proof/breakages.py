@@ -22,16 +22,7 @@ from inorder.model import policies
 from inorder_fence import stuck
 from tests.policies.latest_wins.promise import LatestWins
 from tests.proof.model.engine import Engine
-from tests.proof.model.scenario import (
-    DELETED,
-    FAILED,
-    NO_IMAGE,
-    A,
-    B,
-    Damage,
-    Deletion,
-    Scenario,
-)
+from tests.proof.model.scenario import DELETED, FAILED, NO_IMAGE, A, B, Damage, Deletion, Scenario
 from tests.proof.model.search import STUCK, search
 from tests.proof.model.suite import Shipped, limit
 from tests.proof.simulation.conftest import hot_key_whose_holder_dies, long_work

@@ -19,7 +19,7 @@ GLIBC = (2, 34)
 AARCH64 = 183  # of an ELF file's machine: https://refspecs.linuxfoundation.org/elf/
 IN_THE_RUNTIME = {"boto3", "botocore"}
 TEMPLATES = [
-    *("template.yaml", "examples/work_function/template.yaml", "examples/long_job/template.yaml"),
+    *("template.yaml", "examples/work_function/template.yaml", "examples/long_job/template.yaml")
 ]
 MEGABYTES = {
     "InvertImageFunction-Shared": 40,  # of all with one CodeUri, runtime and architecture

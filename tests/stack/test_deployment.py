@@ -9,16 +9,7 @@ from inorder.local_aws import LocalAws
 from inorder.model.execution import Filter
 from inorder.new_policy import longest_stack_name
 from tests.conftest import picture
-from tests.stack.conftest import (
-    CYAN,
-    GREEN,
-    MAGENTA,
-    RED,
-    RETRY_SECONDS,
-    SECONDS,
-    Workflow,
-    ran,
-)
+from tests.stack.conftest import CYAN, GREEN, MAGENTA, RED, RETRY_SECONDS, SECONDS, Workflow, ran
 
 NAME = "s" * longest_stack_name()
 # It is refused for a bucket that keeps no versions; the local AWS names none in its events.
@@ -70,9 +61,7 @@ def test_all_options_count_and_a_deleted_stack_leaves_its_data(local: LocalAws) 
     assert parked["object_key"].endswith("/too-large.png")
 
 
-def test_running_waiting_and_parked_events_survive_changes_of_policy(
-    local: LocalAws,
-) -> None:
+def test_running_waiting_and_parked_events_survive_changes_of_policy(local: LocalAws) -> None:
     """AWS ends executions whose state machine is deleted, and the local AWS does not."""
     before = deployed(local, "update", SlowSeconds=10, SlowMark="slow")
     before.upload("finished.png", picture(RED))

@@ -132,9 +132,7 @@ def test_behind_the_main_stack_the_newest_event_decides_the_row(
     assert rows.row("a/x") == tombstone
 
 
-def test_behind_the_main_stack_a_rejected_event_is_parked(
-    behind: tuple[Rows, Workflow],
-) -> None:
+def test_behind_the_main_stack_a_rejected_event_is_parked(behind: tuple[Rows, Workflow]) -> None:
     rows, main = behind
     main.upload("no text", b"\xff")
     [parked] = main.of_key("no text", 1)

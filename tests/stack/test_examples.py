@@ -8,9 +8,7 @@ from tests.stack.conftest import Deployed, Workflow
 EXAMPLE = PROJECT / "examples" / "work_function"
 
 
-def test_an_own_function_deployed_as_documented_replaces_the_shipped_one(
-    local: LocalAws,
-) -> None:
+def test_an_own_function_deployed_as_documented_replaces_the_shipped_one(local: LocalAws) -> None:
     deploy(local, "own", {})
     outputs = Deployed(local, "own").deployed
     parameters = {name: outputs[name] for name in ("OutputBucketName", "WorkFunctionPolicyArn")}

@@ -54,9 +54,7 @@ def uploaded(
     return workflow.of_key(key, earlier + 1, is_retried)[-1]
 
 
-def test_the_role_suffices_to_write_replace_and_remove_an_output(
-    workflow: Workflow,
-) -> None:
+def test_the_role_suffices_to_write_replace_and_remove_an_output(workflow: Workflow) -> None:
     assert uploaded(workflow, "one.png").outcome == "Processed"
     assert uploaded(workflow, "one.png", GREEN).outcome == "Processed"
     assert workflow.colour("one.png") == MAGENTA

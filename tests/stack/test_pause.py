@@ -97,9 +97,7 @@ def test_events_wait_in_a_pause_and_a_deployment_resumes_them(
     resumed.assert_quiet()
 
 
-def test_an_object_is_worked_on_once_when_it_is_quiet(
-    workflow: Workflow,
-) -> None:
+def test_an_object_is_worked_on_once_when_it_is_quiet(workflow: Workflow) -> None:
     workflow.upload("before.png", picture(RED))
     overwrite(workflow, "often.png")
     done = outcomes(workflow, "often.png")

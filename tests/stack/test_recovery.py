@@ -13,13 +13,7 @@ from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy
 from inorder_fence.records import s3_object
 from tests.conftest import WAIT_SCALE, picture
-from tests.stack.conftest import (
-    CYAN,
-    RED,
-    SECONDS,
-    Inorder,
-    Workflow,
-)
+from tests.stack.conftest import CYAN, RED, SECONDS, Inorder, Workflow
 from tests.support import held_calls
 from tests.support.events import created
 from tests.support.held_calls import HeldCalls

@@ -114,9 +114,7 @@ TRANSITIONS: table.Transitions = {
         "Hand Over Event": NOT_CLAIMED,
     },
     "Count Poll": {"Read Key Record": []},
-    "Read Key Record": {
-        "Key State?": [table.FOUND, table.NO_RECORD, table.BUSY, table.TIMED_OUT],
-    },
+    "Read Key Record": {"Key State?": [table.FOUND, table.NO_RECORD, table.BUSY, table.TIMED_OUT]},
     "Wait For Lock": {"Count Poll": []},
     "Invert Image": {
         "Outcome?": [
@@ -133,7 +131,7 @@ TRANSITIONS: table.Transitions = {
         "Final Outcome?": [table.CONDITION_FAILED, table.BUSY.times(2), table.TIMED_OUT],
     },
     "Start Newest Event": {
-        "Final Outcome?": [table.STARTED, table.START_REFUSED.times(2), table.TIMED_OUT],
+        "Final Outcome?": [table.STARTED, table.START_REFUSED.times(2), table.TIMED_OUT]
     },
     "Give Up Waiting": {"Hand Over Event": []},
     "Reject Event": {"Hand Over Event": []},
@@ -144,7 +142,7 @@ TRANSITIONS: table.Transitions = {
         "Send By EventBridge": [table.QUEUE_LOST, table.TIMED_OUT],
     },
     "Send By EventBridge": {
-        "Rejected?": [table.FORWARDED, table.FORWARD_FAILED.times(2), table.TIMED_OUT],
+        "Rejected?": [table.FORWARDED, table.FORWARD_FAILED.times(2), table.TIMED_OUT]
     },
     "Keep Answer": {"Superseded": []},
     **dict.fromkeys(["Processed", "Superseded", "Duplicate", "Retrying", "Parked"], table.END),

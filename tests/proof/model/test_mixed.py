@@ -151,9 +151,7 @@ def mixtures(**adversary: Any) -> Iterator[Mixture]:
 
 
 ONE_OF_THREE = Mixture(
-    (LatestWins, EveryVersion),
-    Scenario([A, B, Deletion(1)], versioned=True),
-    frozenset({1, 3}),
+    (LatestWins, EveryVersion), Scenario([A, B, Deletion(1)], versioned=True), frozenset({1, 3})
 )
 SHORT = (*mixtures(), *mixtures(crashes=1))
 FULL = (ONE_OF_THREE, *mixtures(crashes=1, faults=1), *mixtures(lates=1))

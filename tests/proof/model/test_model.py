@@ -8,9 +8,7 @@ from tests.proof.model.engine import Engine
 from tests.proof.model.scenario import Scenario
 from tests.proof.model.suite import LONG, Breakage, Suite
 
-SUITES: dict[str, Suite] = by_policy("promise", "SUITE") | {
-    "no policy": fence_alone.SUITE,
-}
+SUITES: dict[str, Suite] = by_policy("promise", "SUITE") | {"no policy": fence_alone.SUITE}
 
 
 def cases_of(kind: str, *fields: str) -> pytest.MarkDecorator:

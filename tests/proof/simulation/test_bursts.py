@@ -9,19 +9,13 @@ from unittest.mock import patch
 import pytest
 
 from tests.proof.simulation.cloud import Cloud, Settings
-from tests.proof.simulation.conftest import (
-    DAY,
-    assert_promise,
-    uploaded_at_once,
-)
+from tests.proof.simulation.conftest import DAY, assert_promise, uploaded_at_once
 
 EVERYONE = {"Processed", "Superseded", "Duplicate", "Retrying"}
 
 
 @pytest.mark.parametrize("shares_concurrency", [False, True])  # as in a small account
-def test_a_burst_needs_little_extra_time_and_few_calls(
-    shares_concurrency: bool,
-) -> None:
+def test_a_burst_needs_little_extra_time_and_few_calls(shares_concurrency: bool) -> None:
     settings = Settings(concurrency=10, seconds=0.5, shares_concurrency=shares_concurrency)
     cloud = uploaded_at_once(settings, keys=500)
     assert_promise(cloud)

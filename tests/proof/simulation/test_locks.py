@@ -30,9 +30,7 @@ def test_a_key_ends_right_however_fast_it_is_overwritten(overwrites: int, work: 
 
 
 @pytest.mark.parametrize("gap", [10, 30, 100])
-def test_a_dead_holders_key_goes_on_within_eight_minutes(
-    gap: float,
-) -> None:
+def test_a_dead_holders_key_goes_on_within_eight_minutes(gap: float) -> None:
     cloud, seconds = hot_key_whose_holder_dies(gap)
     assert_promise(cloud, may_drop=True)
     assert 300 < seconds < 480

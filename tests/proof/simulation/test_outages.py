@@ -94,11 +94,7 @@ def test_without_retry_hours_the_first_fault_parks_an_event(policy: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("policy", "outcome"),
-    [
-        ("latest-wins", "Superseded"),
-        ("every-version", "Processed"),
-    ],
+    ("policy", "outcome"), [("latest-wins", "Superseded"), ("every-version", "Processed")]
 )
 def test_an_event_awaiting_its_retry_delays_no_newer_event(policy: str, outcome: str) -> None:
     cloud = Cloud(Settings(policy, outages=[Outage("lambda", 0, BEGIN)]))
@@ -111,9 +107,7 @@ def test_an_event_awaiting_its_retry_delays_no_newer_event(policy: str, outcome:
 
 
 @pytest.mark.parametrize("hours", [0.5, 24])
-def test_an_outage_longer_than_the_patience_parks_events_with_reasons(
-    hours: float,
-) -> None:
+def test_an_outage_longer_than_the_patience_parks_events_with_reasons(hours: float) -> None:
     cloud = Cloud(Settings(retry_hours=hours, outages=[Outage("s3", 0, 3 * DAY)]))
     for number in range(10):
         cloud.upload(f"{number}.png")

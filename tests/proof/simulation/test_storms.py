@@ -80,8 +80,7 @@ def test_the_document_says_what_an_upload_can_cost() -> None:
 
 
 @pytest.mark.parametrize(
-    "error",
-    ["Runtime.OutOfMemory", "Runtime.ExitError", "MemoryError", "Sandbox.Timedout"],
+    "error", ["Runtime.OutOfMemory", "Runtime.ExitError", "MemoryError", "Sandbox.Timedout"]
 )
 @pytest.mark.parametrize("policy", POLICIES)
 def test_an_event_that_kills_its_function_is_parked_soon(policy: str, error: str) -> None:
@@ -124,9 +123,7 @@ def test_an_always_failing_event_is_parked_once_after_a_day(
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_an_event_whose_executions_die_is_parked_after_40_restarts(
-    policy: str,
-) -> None:
+def test_an_event_whose_executions_die_is_parked_after_40_restarts(policy: str) -> None:
     cloud = Cloud(Settings(policy, dies=lambda _, state: state == "Invert Image"))
     cloud.upload("0.png")
     cloud.run_until_quiet(7 * DAY)
@@ -146,10 +143,7 @@ def test_keys_of_dead_executions_restart_at_the_pace_of_retries() -> None:
     assert_promise(cloud)
     restarted = [execution.started for execution in cloud.executions if "retry" in execution.input]
     by_sweep = [*Counter(int(started // 60) for started in restarted).values()]
-    assert (sum(by_sweep), by_sweep[0] > 400) == (
-        1200,
-        True,
-    )  # as many as a sweep can in its time
+    assert (sum(by_sweep), by_sweep[0] > 400) == (1200, True)  # as many as a sweep can in its time
     assert cloud.clock.peak("starts", 60) <= RETRIES
 
 
