@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 from unittest.mock import patch
 
 import pytest
@@ -33,20 +33,11 @@ CAMPAIGNS = 400
 HOT_KEY_SECONDS = 480
 
 
-class Layer(Protocol):
-    """What finds a breakage."""
-
-    is_quick: ClassVar[bool]
-
-    def finds(self, breakage: Breakage) -> bool:
-        """Tell whether it finds what it must."""
-
-
 class Breakage(NamedTuple):
     """A change of the product."""
 
     name: str
-    found_by: Layer
+    found_by: Search | Simulated | Tests
     text: str  # of the ASL file, of the fence or of the sweep
     instead: str
 
@@ -84,40 +75,22 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Deaths:
-    """A campaign of random deaths ends wrong."""
+class Simulated:
+    """A simulation ends wrong."""
 
-    problem: str
-    is_quick: ClassVar[bool] = False
-
-    def finds(self, breakage: Breakage) -> bool:
-        with breakage.installed():
-            problems = (Campaign(seed).run() for seed in range(CAMPAIGNS))
-            first = next(filter(None, problems), "")
-        print(first)  # noqa: T201
-        return first.startswith(self.problem)
-
-
-@dataclass(frozen=True)
-class HotKey:
-    """A key whose holder has died, and which gets an event every 30 s, is locked for too long."""
-
-    is_quick: ClassVar[bool] = True
+    is_wrong: Callable[[], object]
+    is_quick: bool = True
 
     def finds(self, breakage: Breakage) -> bool:
         with breakage.installed():
-            return hot_key_whose_holder_dies(30)[1] > HOT_KEY_SECONDS
+            return bool(self.is_wrong())
 
 
-@dataclass(frozen=True)
-class LongWork:
-    """A holder that works for long is not alone."""
-
-    is_quick: ClassVar[bool] = True
-
-    def finds(self, breakage: Breakage) -> bool:
-        with breakage.installed():
-            return bool(long_work(110).shared_keys)
+def deaths_end(problem: str) -> bool:
+    """Run campaigns of random deaths until one ends wrong, and tell whether with a problem."""
+    first = next(filter(None, (Campaign(seed).run() for seed in range(CAMPAIGNS))), "")
+    print(first)  # noqa: T201
+    return first.startswith(problem)
 
 
 @dataclass(frozen=True)
@@ -197,7 +170,7 @@ BREAKAGES = (
     ),
     Breakage(
         "all executions have the same lock token",
-        Deaths("two at once"),
+        Simulated(lambda: deaths_end("two at once"), is_quick=False),
         '"lock_token.$": "States.UUID()"',
         '"lock_token.$": "$$.StateMachine.Name"',
     ),
@@ -210,7 +183,7 @@ BREAKAGES = (
     ),
     Breakage(
         "each recorded event renews the time of the claim",
-        HotKey(),
+        Simulated(lambda: hot_key_whose_holder_dies(30)[1] > HOT_KEY_SECONDS),
         "if_not_exists(in_progress_since, :now)",
         ":now",
     ),
@@ -391,7 +364,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a sweep takes a record out of the index",
-        Deaths("lost"),
+        Simulated(lambda: deaths_end("lost"), is_quick=False),
         'f"SET {SINCE} = :now, {COUNT} = :count {FREE}",\n        now={"S": now.isoformat()},\n',
         'f"SET {COUNT} = :count {LEAVE}",\n',
     ),
@@ -403,7 +376,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a sweep frees a lock after a minute",
-        LongWork(),
+        Simulated(lambda: long_work(110).shared_keys),
         "DEAD_AFTER = EXECUTION + CLOCKS_DIFFER",
         "DEAD_AFTER = CLOCKS_DIFFER",
     ),
