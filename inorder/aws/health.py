@@ -336,23 +336,19 @@ def _subscriptions(deployment: Deployment) -> Checks:
 
 def _change(deployment: Deployment, policy: str) -> Checks:
     """Check what must be done before a change of policy: docs/policies.md, 'Switch policies'."""
-    new, wrong = policies.policy(policy), list[Check]()
-
-    def first(text: str, remedy: str) -> None:
-        wrong.append(Check(WRONG, f"Before Policy={policy}: {text}", remedy))
-
-    if new.fence == "each" and not _keeps_versions(deployment):
-        first(
-            "the input bucket keeps no versions: it cannot process what is overwritten at once.",
-            "Enable versioning: InputBucketVersioning=Enabled, if the bucket is the stack's.",
-        )
+    steps = []
+    if policies.policy(policy).fence == "each" and not _keeps_versions(deployment):
+        text = "the input bucket keeps no versions: it cannot process what is overwritten at once."
+        remedy = "Enable versioning: InputBucketVersioning=Enabled, if the bucket is the stack's."
+        steps.append((text, remedy))
     timeout, limits = deployment.function["Timeout"], _limits(policies.definition(policy))
     if limits and timeout > min(limits):
-        first(
-            f"the function may take {timeout} s, and it waits for {min(limits)} s.",
-            f"Give the function a timeout of at most {min(limits)} s.",
-        )
-    yield from wrong or [Check(RIGHT, f"Nothing must be done before Policy={policy}.")]
+        text = f"the function may take {timeout} s, and it waits for {min(limits)} s."
+        steps.append((text, f"Give the function a timeout of at most {min(limits)} s."))
+    for text, remedy in steps:
+        yield Check(WRONG, f"Before Policy={policy}: {text}", remedy)
+    if not steps:
+        yield Check(RIGHT, f"Nothing must be done before Policy={policy}.")
 
 
 CHECKS: tuple[Callable[[Deployment], Checks], ...] = (

@@ -44,20 +44,17 @@ class Time(click.ParamType):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> datetime:
         """Read ``90s``, ``30m``, ``3h``, ``7d`` or a time in the form of ISO 8601, in UTC."""
-        ago = re.fullmatch(r"(\d{1,6})([smhd])", str(value))
+        text = str(value)
         try:
-            if ago:
+            if ago := re.fullmatch(r"(\d{1,6})([smhd])", text):
                 at = datetime.now(UTC) - timedelta(**{UNITS[ago[2]]: int(ago[1])})
             else:
-                at = datetime.fromisoformat(str(value))
+                at = datetime.fromisoformat(text)
         except OverflowError:
             at = datetime.min
         except ValueError:
-            self.fail(
-                f"Cannot read {value!r}. Give an age (90s, 30m, 3h, 7d) or a time in UTC.",
-                param,
-                ctx,
-            )
+            hint = "Give an age (90s, 30m, 3h, 7d) or a time in UTC."
+            self.fail(f"Cannot read {value!r}. {hint}", param, ctx)
         at = at if at.tzinfo else at.replace(tzinfo=UTC)
         if at < EARLIEST:
             self.fail(f"{value!r} is before {EARLIEST:%Y}.", param, ctx)
