@@ -82,7 +82,7 @@ def cost(medians: Medians) -> tuple[Drawing, str]:
 
 def delay(medians: Medians) -> tuple[Drawing, str]:
     """Draw how long the newest output takes, from the median to the 99th percentile."""
-    drawing = Drawing("Seconds until the newest output is there: p50 \N{WHITE CIRCLE} to p99 ●")
+    drawing = Drawing("Seconds until the newest output is there: p50 ○ to p99 ●")
     low = min((measures["delay_p50"] for measures in all_of(medians)), default=0.1)
     high = max((measures["delay_p99"] for measures in all_of(medians)), default=1)
     scale = Scale(low / 1.5, high, LEFT, RIGHT, is_log=True)
@@ -94,13 +94,12 @@ def delay(medians: Medians) -> tuple[Drawing, str]:
             x = scale.place(seconds)
             drawing.line((x, drawing.y), (x, drawing.y + ROW * len(NAMES)), "grid")
         for contender, measures, y in rows(drawing, by_contender):
-            middle, high = (measures[f"delay_{name}"] for name in ("p50", "p99"))
             colour: Colour = "blue" if contender == BASE else "grey"
-            first, last = scale.place(middle), scale.place(high)
+            first, last = (scale.place(measures[name]) for name in ("delay_p50", "delay_p99"))
             drawing.line((first, y), (last, y), colour, 3)
             drawing.dot(first, y, colour, is_hollow=True)
             drawing.dot(last, y, colour)
-            drawing.text(last + 9, y, f"{high:.3g}")
+            drawing.text(last + 9, y, f"{measures['delay_p99']:.3g}")
         findings.append(f"{name} {compared(by_contender, 'delay_p99', ' s')}")
     ticks(drawing, scale)
     note(drawing, all_of(medians))
@@ -178,7 +177,9 @@ def ways() -> list[Way]:
     """List the ways, the dearest first."""
     bills = {way.name: partial(bill_of_contender, way) for way in contenders()}
     return [
-        Way(f"{BASE}, ALL", "all, with each state", "vermilion", partial(product_bill, "ALL")),
+        Way(
+            f"{BASE}, ALL", "all, and each state's data", "vermilion", partial(product_bill, "ALL")
+        ),
         Way(f"{BASE}, ERROR", "all of the promise", "blue", partial(product_bill, "ERROR")),
         Way("fifo-fence", "once, one at a time", "purple", bills["fifo-fence"]),
         Way("sqs-fence", "never stale, faults heal", "green", bills["sqs-fence"]),
