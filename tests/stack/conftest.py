@@ -12,19 +12,19 @@ from uuid import uuid4
 
 import pytest
 from botocore.exceptions import ClientError
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from inorder import PROJECT, local_aws
 from inorder.aws import parked
 from inorder.aws.executions import LocalStateMachine, wait_until
 from inorder.aws.stack import Described, Stack, deploy, read_object
-from inorder.commands.main import main
 from inorder.local_aws import LocalAws
 from inorder.model.execution import Execution
 from inorder_fence.fenced_output import output_key
 from inorder_fence.records import object_key, retry_id, s3_object
 from inorder_fence.stuck import DEAD_AFTER
 from tests.conftest import FEW_WORKERS, WAIT_SCALE, colour_of
+from tests.support.commands import run
 
 SECONDS = 90  # no execution of these tests takes as long, even on a busy machine
 # A second message of an event waits while the first one may retry: for 300 s and a delay.
@@ -276,7 +276,7 @@ def inorder(workflow: Workflow, monkeypatch: pytest.MonkeyPatch) -> Inorder:
     monkeypatch.setenv("STACK_NAME", workflow.stack.name)
     monkeypatch.setenv("COLUMNS", "250")
     monkeypatch.setattr(parked, "RECEIVE_SECONDS", 0)  # the local AWS has one server, not many
-    return lambda *arguments, **named: CliRunner(mix_stderr=False).invoke(main, arguments, **named)
+    return run
 
 
 def ran(

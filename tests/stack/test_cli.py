@@ -8,12 +8,11 @@ from pathlib import Path
 import boto3
 import psutil
 import pytest
-from click.testing import CliRunner, Result
 
 from inorder import commands, local_aws
 from inorder.aws.stack import describe
-from inorder.commands.main import main
 from tests.conftest import picture
+from tests.support.commands import run
 from tests.support.replacing import replaced
 
 # Markup of rich, an escape, a newline, an override of the direction, and text from right to left.
@@ -24,10 +23,6 @@ SHOWN = r"list/[red]b\x1b[31m\n\u202e" + "\u05e9\u05dc\u05d5\u05dd.png"
 @pytest.fixture(autouse=True)
 def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "OUT", tmp_path)
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner(mix_stderr=False).invoke(main, arguments)
 
 
 def test_up_prints_the_commands_environment_and_down_removes_everything(

@@ -7,10 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from inorder import PROJECT, commands
-from inorder.commands.main import main
+from tests.support.commands import run
 
 # What replaces the body of the example's handler, and what `try` says then.
 WRONG = {
@@ -41,10 +40,6 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def inorder(*arguments: str) -> Result:
-    return CliRunner(mix_stderr=False).invoke(main, arguments)
-
-
 def test_the_five_minutes_of_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
     document = (PROJECT / "docs" / "function.md").read_text(encoding="utf-8")
     typed = document.partition("## Five minutes\n")[2].split("```")[1].removeprefix("sh\n")
@@ -57,7 +52,7 @@ def test_the_five_minutes_of_the_document(monkeypatch: pytest.MonkeyPatch) -> No
         if program != ".venv/bin/inorder":
             subprocess.run(command, shell=True, check=True)  # noqa: S602 - of our own document
             continue
-        done = inorder(*arguments)
+        done = run(*arguments)
         assert done.exit_code == 0, done.output
         printed[arguments[0]] = done.stdout
         for setting in re.findall(r"^export (.*)$", done.stdout, re.MULTILINE):
@@ -72,11 +67,11 @@ if os.environ.get("NIGHT"):
 
     @pytest.mark.parametrize("body", WRONG)
     def test_try_says_what_to_change_in_a_wrong_function(body: str, fresh: Path) -> None:
-        inorder("function", "new", "wrong")
+        run("function", "new", "wrong")
         file = fresh / "wrong" / "app.py"
         before, _, _ = file.read_text().partition("def handler(")
         file.write_text(f"{before}def handler(event, context):\n{body}")
-        done = inorder("try", "--timeout", "3", "wrong/app.py")
+        done = run("try", "--timeout", "3", "wrong/app.py")
         assert done.exit_code == 3, done.output
         assert done.stdout.splitlines()[-1].startswith("broken ")
         assert re.search(WRONG[body], done.stdout)
@@ -84,6 +79,6 @@ if os.environ.get("NIGHT"):
 
 def test_a_function_that_cannot_be_imported_is_not_tried(fresh: Path) -> None:
     (fresh / "app.py").write_text("import nowhere_to_be_found\n")
-    done = inorder("try", "app.py")
+    done = run("try", "app.py")
     assert done.exit_code == 1
     assert "Install nowhere_to_be_found" in done.stderr.splitlines()[-1]

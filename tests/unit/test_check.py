@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from inorder import PROJECT
 from inorder.asl import check_file
@@ -16,13 +15,13 @@ from inorder.asl.roles import Role, doing
 from inorder.asl.seconds import longest_execution
 from inorder.asl.size import MOST_BYTES, largest_answer, largest_event
 from inorder.asl.values import CAUSE_CHARACTERS, SHORT_BYTES
-from inorder.commands.main import main
 from inorder.model import policies
 from inorder.model.policies import asl_file
 from tests.proof.simulation.clock import Clock, Outage
 from tests.proof.simulation.cloud import Cloud, Settings
 from tests.proof.simulation.conftest import DAY, assert_promise
 from tests.proof.simulation.machine import Context, Execution, Machine
+from tests.support.commands import run
 from tests.support.replacing import replaced
 
 FILE = PROJECT / asl_file("latest-wins")
@@ -228,8 +227,9 @@ def test_a_standard_file_may_wait_a_year_and_for_executions(tmp_path: Path) -> N
         ([str(file), "--standard"], 0, "no findings"),
         ([str(FILE)], 0, "longest execution 292 s, events of up to 126,637 bytes"),
     ):
-        result = CliRunner().invoke(main, ["check", *arguments])
-        assert (result.exit_code, words in result.output) == (code, True), result.output
+        result = run("check", *arguments)
+        printed = result.stdout + result.stderr
+        assert (result.exit_code, words in printed) == (code, True), printed
 
 
 @pytest.mark.parametrize(

@@ -23,13 +23,14 @@ from moto import mock_aws
 from inorder import commands, local_aws
 from inorder.commands import console, executions, local, target
 from inorder.commands import main as commands_main
-from inorder.commands.main import EXTRAS, MODULES, OF_A_CHECKOUT, main
+from inorder.commands.main import EXTRAS, MODULES, OF_A_CHECKOUT
 from inorder.commands.terminal import alone
 from inorder.errors import Failure
 from inorder.local_aws import LocalAws
 from inorder.model.execution import Execution, Filter
 from inorder.trying.inside import FILE
 from inorder_fence import __version__
+from tests.support.commands import run
 from tests.support.events import created
 from tests.support.stacks import stack_with
 
@@ -37,10 +38,6 @@ from tests.support.stacks import stack_with
 @pytest.fixture(autouse=True)
 def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "OUT", tmp_path)
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner(mix_stderr=False).invoke(main, arguments)
 
 
 def error_of(*arguments: str) -> str:
@@ -182,7 +179,7 @@ def test_up_says_what_it_keeps_and_how_to_leave_it(
 
 
 def test_help_cuts_no_line_and_lists_commands_of_a_checkout() -> None:
-    text = CliRunner().invoke(main, ["-h"], env={"COLUMNS": "80"}).output
+    text = run("-h", env={"COLUMNS": "80"}).output
     [*_, of_a_stack, of_a_checkout] = text.split("\n\n")
     title, *lines = of_a_checkout.splitlines()
     assert title == "Commands that need a checkout of the project:"
@@ -269,7 +266,7 @@ def test_what_is_mistyped_is_suggested(typed: str, error: str) -> None:
 
 def helps(*arguments: str) -> list[str]:
     """Give the paragraphs of a command's help, without its usage."""
-    result = CliRunner(mix_stderr=False).invoke(main, [*arguments, "--help"], terminal_width=1000)
+    result = run(*arguments, "--help", terminal_width=1000)
     assert result.exit_code == 0, result.output
     return [" ".join(paragraph.split()) for paragraph in result.stdout.split("\n\n")[1:]]
 

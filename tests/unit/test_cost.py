@@ -9,14 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from inorder import PROJECT, cost
-from inorder.commands.main import main
 from inorder.cost import Bill, Workload
 from inorder.model.policies import policies, policy
 from tests.conftest import picture
 from tests.policies.situations import GREEN, RED
+from tests.support.commands import run
 from tests.support.events import changed, shipped
 from tests.support.in_process import InProcess
 from tests.support.replacing import replaced
@@ -208,7 +207,7 @@ def test_the_documents_lines_are_among_those_its_command_prints() -> None:
     [(command, shown)] = re.findall(
         r"```sh\n\.venv/bin/inorder (cost .*)\n```\n\n(?:[^`\n].*\n)+\n```\n((?:.*\n)+?)```\n", text
     )
-    printed = CliRunner().invoke(main, shlex.split(command)).stdout
+    printed = run(*shlex.split(command)).stdout
     assert {*shown.splitlines()} <= {line.rstrip() for line in printed.splitlines()}
 
 

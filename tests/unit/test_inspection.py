@@ -9,7 +9,7 @@ from typing import Any
 import boto3
 import pytest
 from botocore.exceptions import ClientError
-from click.testing import CliRunner
+from click.testing import Result
 
 from inorder.aws import parked, retrying
 from inorder.aws.inspection import Gathering, machine_of
@@ -18,16 +18,15 @@ from inorder.aws.parked import REPLACE, ParkedEvent
 from inorder.aws.retrying import RetryingEvent
 from inorder.aws.stack import Connection, Stack
 from inorder.commands import queues
-from inorder.commands.main import main
 from inorder.errors import Failure
 from inorder.model.execution import Entry, Execution, Filter
 from inorder.story import Story, tell
 from tests.conftest import picture
+from tests.support.commands import run
 from tests.support.in_process import INPUT, OUTPUT, TABLE, InProcess, MotoStateMachine
 from tests.support.log_size import without_data
 
 RED, GREEN = picture((255, 0, 0)), picture((0, 255, 0))
-WIDE = {"COLUMNS": "1000"}
 REFUSAL = ClientError({"Error": {"Code": "AccessDenied", "Message": "not allowed"}}, "Any")
 
 
@@ -214,18 +213,18 @@ def test_why_tells_what_was_overtaken_and_one_command_removes_it(
     assert "`inorder parked --remove-overtaken` removes its message." in story.pending[0].text
     monkeypatch.setattr(queues, "Connection", lambda _: connection(aws))
 
-    def run(*arguments: str) -> tuple[str, str]:
-        result = CliRunner(mix_stderr=False, env=WIDE).invoke(main, ["parked", *arguments])
+    def run_parked(*options: str) -> Result:
+        result = run("parked", *options, env={"COLUMNS": "1000"})
         assert result.exit_code == 0, result.output
-        return result.stdout, result.stderr
+        return result
 
-    shown, _ = run()
+    shown = run_parked().stdout
     assert "has overtaken it: `inorder parked --remove-overtaken` removes its message." in shown
     assert REPLACE in shown
-    events = [json.loads(line) for line in run("--json")[0].splitlines()]
+    events = [json.loads(line) for line in run_parked("--json").stdout.splitlines()]
     overtaken = {event["object_key"]: "overtaken" in event for event in events}
     assert overtaken == {"input/x.png": True, "input/y.png": False}
-    _, removed = run("--remove-overtaken")
+    removed = run_parked("--remove-overtaken").stderr
     assert (removed.count("Removed: "), "input/x.png" in removed) == (1, True)
     assert [message["object_key"] for message in aws.parked()] == ["input/y.png"]
 

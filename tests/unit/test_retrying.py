@@ -6,12 +6,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from inorder.aws import retrying
 from inorder.aws.parked import ParkedEvent
 from inorder.commands import queues
-from inorder.commands.main import main
+from tests.support.commands import run
 
 NOW = 1_795_000_000.0
 
@@ -90,7 +89,7 @@ def test_an_event_waiting_again_is_listed_with_its_latest_reason() -> None:
 def test_a_list_shows_plain_keys_and_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     aws = Stack(waiting(-9, "a", 60, object_key="[red]\x1b.png", reasons=["word " * 30]))
     monkeypatch.setattr(queues, "Connection", lambda *_, **__: aws)
-    printed = CliRunner(mix_stderr=False).invoke(main, ["retrying"], env={"COLUMNS": "80"})
+    printed = run("retrying", env={"COLUMNS": "80"})
     for text in ("a  [red]\\x1b.png", "failed 2 times since", "word word"):
         assert text in printed.stdout
     assert max(map(len, printed.stdout.splitlines())) <= 80
