@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.progress import (
     MofNCompleteColumn,
     Progress,
-    TaskProgressColumn,
+    ProgressColumn,
+    Task,
     TextColumn,
     TimeElapsedColumn,
 )
@@ -198,6 +199,13 @@ def _show(report: Report, repair: bool = False, foreign: bool = False) -> None:
         say("A repair leaves foreign outputs as they are. Replace them with --repair --foreign.")
 
 
+class _Rate(ProgressColumn):
+    """Shows how many are done in a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:,.0f}/s" if task.speed else "")
+
+
 @contextmanager
 def _progress() -> Iterator[Progress]:
     """Show progress beside the results, on a terminal only; what it prints shows anywhere."""
@@ -205,7 +213,7 @@ def _progress() -> Iterator[Progress]:
     with Progress(
         TextColumn("{task.description}"),
         MofNCompleteColumn(),
-        TaskProgressColumn(show_speed=True),
+        _Rate(),
         TimeElapsedColumn(),
         console=console,
         transient=True,
