@@ -19,7 +19,7 @@ from inorder.model import policies
 from tests.support.replacing import replaced
 from tests.support.resolved_template import resolve
 
-SHIPPED = [each.name for each in policies.policies() if each.like is None]
+SHIPPED = [policy.name for policy in policies.policies() if policy.like is None]
 # Bytecode is copied, so that no copy compiles all files again; not what is being written of it.
 NOT_COPIED = shutil.ignore_patterns(".git", ".venv", ".aws-sam", "out", ".*_cache", "*.pyc.*")
 # Of the tests that read each policy, the quick ones, for one source; at night, all.
@@ -40,7 +40,7 @@ def test_a_new_policy_passes_the_tests(project: Path, source: str) -> None:
     new_policy.create("made-by-test", source, project)
     command = [sys.executable, "-m", "pytest", "-q", *TESTS]
     others = ["tests/unit/test_new_policy.py", "tests/unit/test_project.py"]  # of the checkout
-    command += [f"--ignore={each}" for each in others]
+    command += [f"--ignore={file}" for file in others]
     done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)  # noqa: S603
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
 
@@ -57,27 +57,23 @@ def test_a_new_policy_is_few_lines_and_deploys_like_another(project: Path, sourc
     assert sum(bool(line) and line not in one for place in added for line in place) <= 22
     old = "".join(source.title().split("-"))
     mine, theirs = (
-        json.dumps(resolve(yaml_parse(after), {"Policy": each})["Resources"])
-        for each in ("made-by-test", source)
+        json.dumps(resolve(yaml_parse(after), {"Policy": policy})["Resources"])
+        for policy in ("made-by-test", source)
     )
     files = policies.own_file("made-by-test"), policies.asl_file(source)
-    for made, copied in (("made-by-test", source), ("MadeByTest", old), files):
-        mine, theirs = (replaced(each, made, copied) for each in (mine, theirs))
+    for new, copied in (("made-by-test", source), ("MadeByTest", old), files):
+        mine, theirs = (replaced(text, new, copied) for text in (mine, theirs))
     assert json.loads(mine) == json.loads(theirs)
-
-
-def test_a_new_policy_starts_with_the_facts_of_its_source(project: Path) -> None:
-    for made, source in (("made-by-test", "every-version"), ("again", "made-by-test")):
-        new_policy.create(made, source, project)
-        new, copied = (policies.policy(each, project) for each in (made, source))
-        assert new == replace(copied, name=made, file="", like="every-version")
-
-
-def test_a_policy_made_from_the_default_leaves_the_default(project: Path) -> None:
-    new_policy.create("made-by-test", "latest-wins", project)
     document = (project / policies.DOCUMENT).read_text(encoding="utf-8")
     [default] = [line for line in document.splitlines() if line.endswith("The default. |")]
     assert default.startswith("| `latest-wins` |")
+
+
+def test_a_new_policy_starts_with_the_facts_of_its_source(project: Path) -> None:
+    for name, source in (("made-by-test", "every-version"), ("again", "made-by-test")):
+        new_policy.create(name, source, project)
+        new, original = policies.policy(name, project), policies.policy(source, project)
+        assert new == replace(original, name=name, file="", like="every-version")
 
 
 def test_the_tables_are_rendered_by_a_command(project: Path) -> None:
@@ -91,10 +87,10 @@ def test_the_tables_are_rendered_by_a_command(project: Path) -> None:
 
 def test_the_command_names_its_files_and_the_longest_stack_name(project: Path) -> None:
     command = [sys.executable, "-m", "inorder.commands.main", "policy", "new", "fourteen-chars"]
-    said = subprocess.check_output(command, cwd=project, text=True).splitlines()  # noqa: S603
-    assert "Written: statemachine/fourteen_chars.asl.json" in said
-    assert "Edited: template.yaml" in said
-    assert said[-1].endswith("the stack's name may now have 65 instead of 66.")
+    lines = subprocess.check_output(command, cwd=project, text=True).splitlines()  # noqa: S603
+    assert "Written: statemachine/fourteen_chars.asl.json" in lines
+    assert "Edited: template.yaml" in lines
+    assert lines[-1].endswith("the stack's name may now have 65 instead of 66.")
 
 
 @pytest.mark.parametrize(
