@@ -184,7 +184,7 @@ def sweep(trial: Trial) -> str:
     return f"an output {seconds:.0f} s after the lock was put there"
 
 
-def pause(trial: Trial) -> str:
+def pause_stack(trial: Trial) -> str:
     """An upload waits in a pause, and is processed after the deployment that ends it."""
     key = f"{PREFIX}paused.png"
     trial.deploy(Paused="true")
@@ -259,5 +259,5 @@ def delete(trial: Trial) -> str:
 
 STEPS = [
     *(tell_stories, show_demonstration, refuse_calls, read_pauses),
-    *(park_and_redrive, sweep, pause, throttle_table),
+    *(park_and_redrive, sweep, pause_stack, throttle_table),
 ]
