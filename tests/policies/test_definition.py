@@ -1,6 +1,7 @@
 """What the ASL files and the template alone tell, beside what `inorder check` finds."""
 
 import re
+from math import inf
 from typing import Any
 
 import pytest
@@ -99,10 +100,13 @@ def test_retries_have_jitter_and_only_the_last_takes_any_fault(policy: str) -> N
                 assert retrier["JitterStrategy"] == "FULL"
                 assert {"IntervalSeconds", "BackoffRate"} < set(retrier)
                 assert "MaxDelaySeconds" in retrier or retrier["BackoffRate"] == 1
+                # Step Functions refuses anything else.
+                assert retrier.get("MaxDelaySeconds", inf) >= retrier["IntervalSeconds"]
         # What records an event or takes a lock is repeated only if nothing was written.
         is_of_unwritten = set(last["ErrorEquals"]) <= THROTTLED and last["MaxAttempts"] > 0
         assert ANY_FAULT & set(last["ErrorEquals"]) or is_of_unwritten
         assert not any(ANY_FAULT & set(other["ErrorEquals"]) for other in others)
+        assert "States.ALL" not in last["ErrorEquals"] or len(last["ErrorEquals"]) == 1
 
 
 @FOR_POLICIES
@@ -116,6 +120,7 @@ def test_each_state_says_in_two_sentences_why_it_is_there(policy: str) -> None:
 @FOR_POLICIES
 def test_a_call_takes_seconds(policy: str) -> None:
     for state in states_of(policy):
+        assert "HeartbeatSeconds" not in state  # nothing beats in an EXPRESS state machine
         resource = state.get("Resource", "")
         if resource == GET:
             assert state["TimeoutSeconds"] == 1
