@@ -60,13 +60,12 @@ class Answers:
     def definition(self) -> dict[str, Any]:
         """Give the state machine's ASL, and what each state does: its roles, as texts."""
         if self._definition is None:
-            described = self._aws.client("stepfunctions").describe_state_machine(
-                stateMachineArn=self._machine.arn
-            )
-            definition = json.loads(described["definition"])
+            client = self._aws.client("stepfunctions")
+            machine = client.describe_state_machine(stateMachineArn=self._machine.arn)
+            definition = json.loads(machine["definition"])
             states = definition["States"].items()
-            done = {name: sorted(roles(state)) for name, state in states}
-            self._definition = definition | {"roles": done}
+            definition["roles"] = {name: sorted(roles(state)) for name, state in states}
+            self._definition = definition
         return self._definition
 
     def execution(self, arn: str) -> dict[str, Any]:

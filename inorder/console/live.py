@@ -91,20 +91,17 @@ class LiveList:
 
     def _learn(self, executions: list[Execution]) -> int:
         """Note what has come and what has changed, and tell how many were read."""
-        changed = []
+        revision, has_changed = self._revision + 1, False
         for execution in executions:
             row = self._rows.get(execution.arn)
             if not row or (execution is not row.execution and execution != row.execution):
-                changed.append(execution)
-        if not changed:
-            return len(executions)
-        revision = self._revision + 1
-        for execution in changed:
-            shown = to_json({name: getattr(execution, name) for name in FIELDS})
-            self._rows[execution.arn] = Listed(revision, execution, shown)
-        newest_first = sorted(
-            self._rows.values(), key=lambda row: row.execution.seen or BEGINNING, reverse=True
-        )
-        with self._changing:
-            self._newest_first, self._revision = newest_first, revision
+                shown = to_json({name: getattr(execution, name) for name in FIELDS})
+                self._rows[execution.arn] = Listed(revision, execution, shown)
+                has_changed = True
+        if has_changed:
+            newest_first = sorted(
+                self._rows.values(), key=lambda row: row.execution.seen or BEGINNING, reverse=True
+            )
+            with self._changing:
+                self._newest_first, self._revision = newest_first, revision
         return len(executions)

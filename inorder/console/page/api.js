@@ -28,8 +28,8 @@ if (!saved) {
 }
 
 /** Parameters as they are in an address, without those that are empty. */
-export const query = (given) => {
-  const entries = Object.entries(given).filter(
+export const query = (parameters) => {
+  const entries = Object.entries(parameters).filter(
     ([, value]) => value !== undefined && value !== null && value !== "",
   );
   return entries.length ? `?${new URLSearchParams(entries)}` : "";
@@ -54,13 +54,13 @@ export async function get(path, parameters = {}) {
     const headers = { "X-Inorder-Token": token() };
     return answer(await fetch(path + query(parameters), { headers }).catch(unreachable));
   }
-  const found = saved[path];
+  const part = saved[path];
   const name = { "/api/execution": parameters.arn, "/api/story": parameters.key }[path];
-  if (name === undefined) return found;
-  if (!Object.hasOwn(found, name)) throw new Error("The saved page does not have this.");
+  if (name === undefined) return part;
+  if (!Object.hasOwn(part, name)) throw new Error("The saved page does not have this.");
   // A story in a saved page names its executions, which are there once.
-  const { executions } = found[name];
+  const { executions } = part[name];
   return executions
-    ? { ...found[name], executions: executions.map((arn) => saved["/api/execution"][arn]) }
-    : found[name];
+    ? { ...part[name], executions: executions.map((arn) => saved["/api/execution"][arn]) }
+    : part[name];
 }

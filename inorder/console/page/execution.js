@@ -2,22 +2,10 @@
 import { html, useEffect, useMemo } from "inorder/html";
 import { saved } from "inorder/api";
 import { href } from "inorder/route";
-import {
-  Badge,
-  Fact,
-  Icon,
-  Json,
-  Key,
-  Mono,
-  Outcome,
-  Pane,
-  Read,
-  When,
-  useData,
-  useWidth,
-} from "inorder/parts";
+import { Badge, Fact, Icon, Json, Key, Mono, Outcome, Pane, Read } from "inorder/parts";
+import { When, useData, useWidth } from "inorder/parts";
 import { BECAME, Graph, become, kind } from "inorder/graph";
-import { between, clock, plain, plural, span } from "inorder/words";
+import { between, clock, nameOf, plain, plural, span } from "inorder/words";
 
 export function Execution({ id: arn, parameters }) {
   const { data: execution, error, read } = useData("/api/execution", { arn });
@@ -31,11 +19,11 @@ export function Execution({ id: arn, parameters }) {
   if (!execution || !definition.data)
     // The heading stays the same element, so that it keeps the focus.
     return html`<article class="execution"><div class="title"><h1 tabindex="-1">Execution</h1></div>
-      <${Read} what="the execution" error=${error ?? definition.error}
+      <${Read} name="the execution" error=${error ?? definition.error}
         again=${saved ? null : read} /></article>`;
   return html`<article class="execution">
     <div class="title"><h1 tabindex="-1">
-      <${Key}>${execution.key ?? execution.record_id ?? execution.id}<//></h1>
+      <${Key}>${nameOf(execution)}<//></h1>
       <${Outcome} name=${execution.ended_as} />
       <span class="actions">
         ${execution.key && html`<a class="button" href=${href("key", execution.key, { version:
@@ -55,13 +43,11 @@ export function Execution({ id: arn, parameters }) {
       <${Fact} name="Attempt">${execution.attempt}<//>
       <${Fact} name="Execution"><${Mono}>${execution.id}<//><//>
     </dl>
-    ${
-      execution.missing > 0 &&
-      html`<${Callout} tone="warn">At least ${plural(execution.missing, "entry", "entries")} of this
-        execution are missing from the log.<//>`}
-    ${
-      execution.truncated &&
-      html`<${Callout} tone="warn">The log has cut some data off, so it is not shown.<//>`}
+    ${execution.missing > 0 && html`<${Callout} tone="warn">At least
+        ${plural(execution.missing, "entry", "entries")} of this execution are missing from the
+        log.<//>`}
+    ${execution.truncated && html`<${Callout} tone="warn">The log has cut some data off, so it is
+        not shown.<//>`}
     <${Panes} execution=${execution} definition=${definition.data} parameters=${parameters} />
   </article>`;
 }
@@ -121,16 +107,15 @@ function Steps({ execution, selected, parameters }) {
     };
   };
   return html`<ol class="steps">${steps.map((step, index) => {
-    const is = become(step, index === steps.length - 1, execution);
+    const is = become(execution, index);
     return html`<li key=${index}>
       <a class=${`step ${BECAME[is].tone}`} aria-current=${index === selected ? "true" : undefined}
       href=${href("execution", execution.arn, { ...parameters, state: step.state, step: index })}>
       <span class="dot" title=${BECAME[is].text}><${Icon} name=${BECAME[is].icon} size=${14} />
         <span class="hidden">${BECAME[is].text}</span></span>
       <span class="step-name">${step.state || "(a state that the log lacks)"}</span>
-      <span class="lane" aria-hidden="true">${
-        step.entered &&
-        html`<i class=${step.type === "Wait" ? "wait" : ""} style=${place(step)}>
+      <span class="lane" aria-hidden="true">${step.entered && html`<i
+        class=${step.type === "Wait" ? "wait" : ""} style=${place(step)}>
         </i>`}</span>
       <span class="step-took">${span(step.seconds)}</span></a></li>`;
   })}</ol>`;
@@ -139,8 +124,8 @@ function Steps({ execution, selected, parameters }) {
 function Details({ execution, definition, name, index }) {
   const state = definition.States[name];
   const step = execution.steps[index];
-  const visits = execution.steps.flatMap((each, at) => (each.state === name ? [at] : []));
-  const is = step ? become(step, index === execution.steps.length - 1, execution) : "not";
+  const visits = execution.steps.flatMap(({ state: other }, at) => (other === name ? [at] : []));
+  const is = step ? become(execution, index) : "not";
   return html`<section class="pane details" aria-label=${`State ${name}`}>
     <div class="pane-title"><h2>${name}</h2><${Badge} tone=${BECAME[is].tone}
       icon=${BECAME[is].icon}>${BECAME[is].text}<//></div>

@@ -3,39 +3,39 @@ import { html, useEffect, useMemo, useState } from "inorder/html";
 import { get, saved } from "inorder/api";
 import { change, href } from "inorder/route";
 import { ErrorBox, Icon, Key, Loading, Mono, Outcome, When } from "inorder/parts";
-import { ago, outcome, plain, plural, since, span } from "inorder/words";
+import { ago, nameOf, outcome, plain, plural, since, span } from "inorder/words";
 
 const POLL_MILLISECONDS = 1500;
 
 // Kept when the view changes, so that a second visit reads only what is new.
-let known = { revision: undefined, byArn: new Map(), rows: null, isLoading: true };
+let list = { revision: undefined, byArn: new Map(), rows: null, isLoading: true };
 
 async function refresh() {
-  const found = await get("/api/executions", { revision: known.revision });
-  const byArn = found.is_whole ? new Map() : known.byArn;
-  for (const row of found.executions) {
+  const news = await get("/api/executions", { revision: list.revision });
+  const byArn = news.is_whole ? new Map() : list.byArn;
+  for (const row of news.executions) {
     const searched =
       `${row.key ?? row.record_id ?? ""}\n${row.id}\n${row.sequencer ?? ""}`.toLowerCase();
     byArn.set(row.arn, { ...row, searched });
   }
   // ISO 8601 sorts as text.
   const rows =
-    found.is_whole || found.executions.length
+    news.is_whole || news.executions.length
       ? [...byArn.values()].sort((a, b) => (b.seen ?? "").localeCompare(a.seen ?? "", "en"))
-      : known.rows;
-  known = { revision: found.revision, byArn, rows, isLoading: found.is_loading ?? false };
+      : list.rows;
+  list = { revision: news.revision, byArn, rows, isLoading: news.is_loading ?? false };
 }
 
 function useExecutions() {
-  const [state, setState] = useState(known);
+  const [state, setState] = useState(list);
   useEffect(() => {
     let timer;
     let isOver = false;
     const read = async () => {
-      const error = await refresh().catch((each) => each);
+      const error = await refresh().catch((reason) => reason);
       if (isOver) return;
-      setState({ ...known, error });
-      if (!saved) timer = setTimeout(read, known.isLoading ? 300 : POLL_MILLISECONDS);
+      setState({ ...list, error });
+      if (!saved) timer = setTimeout(read, list.isLoading ? 300 : POLL_MILLISECONDS);
     };
     read();
     return () => {
@@ -50,7 +50,7 @@ export function Executions({ parameters, stack }) {
   const { q = "" } = parameters;
   const { rows, error, isLoading } = useExecutions();
   const wanted = useMemo(() => new Set(parameters.outcome?.split(",")), [parameters.outcome]);
-  const [found, counts] = useMemo(() => {
+  const [shown, counts] = useMemo(() => {
     const text = q.trim().toLowerCase();
     const fitting = (rows ?? []).filter((row) => row.searched.includes(text));
     const count = new Map();
@@ -63,10 +63,10 @@ export function Executions({ parameters, stack }) {
     change({ outcome: [...next].join(",") });
   };
   const open = (event) => {
-    const named = event.key === "Enter" && only(found, q.trim());
+    const named = event.key === "Enter" && only(shown, q.trim());
     if (named) location.hash = href("key", named.key, { version: named.version_id });
   };
-  const part = found.length === rows?.length ? "" : `${found.length.toLocaleString("en")} of `;
+  const part = shown.length === rows?.length ? "" : `${shown.length.toLocaleString("en")} of `;
   const names = [...new Set([...counts.keys(), ...wanted])].sort(
     (a, b) => (counts.get(b) ?? 0) - (counts.get(a) ?? 0),
   );
@@ -93,14 +93,12 @@ export function Executions({ parameters, stack }) {
     </div>
     ${error && html`<${ErrorBox} error=${error} />`}
     ${
-      !rows
-        ? !error && html`<${Loading} what="executions" />`
-        : found.length
-          ? html`<${Table} rows=${found} />`
-          : isLoading
-            ? html`<${Loading} what="executions" />`
-            : html`<p class="empty">No execution fits.${
-                q && html` <a href=${href("key", q)}>Timeline of <${Key}>${q}<//></a>`}</p>`}
+      shown.length
+        ? html`<${Table} rows=${shown} />`
+        : rows && !isLoading
+          ? html`<p class="empty">No execution fits.${
+              q && html` <a href=${href("key", q)}>Timeline of <${Key}>${q}<//></a>`}</p>`
+          : (rows || !error) && html`<${Loading} name="executions" />`}
     ${stack?.notes.map((note) => html`<p class="note" key=${note}><${Icon} name="question" />${note}
     </p>`)}
   </section>`;
@@ -112,10 +110,10 @@ function only(rows, text) {
   const named = exact.length ? exact : rows;
   const [first] = named;
   return text && first?.key && named.every((row) => row.key === first.key)
-    ? { ...first, version_id: one(named.map((row) => row.version_id)) }
+    ? { ...first, version_id: onlyValue(named.map((row) => row.version_id)) }
     : null;
 }
-const one = (values) => (new Set(values).size === 1 ? values[0] : undefined);
+const onlyValue = (values) => (new Set(values).size === 1 ? values[0] : undefined);
 
 const COLUMNS = ["Outcome", "Key", "Started (UTC)", "Duration", "Attempt", "Sequencer"];
 
@@ -138,8 +136,8 @@ function Row({ row }) {
   return html`<div class="row ${outcome(row.ended_as).tone}" role="row">
     <span role="cell" class="cell-outcome"><${Outcome} name=${row.ended_as} /></span>
     <span role="cell" class="cell-key"><a class="whole" href=${href("execution", row.arn)}
-      title=${plain(row.key ?? row.record_id ?? row.id)}>
-      <${Key}>${row.key ?? row.record_id ?? row.id}<//></a>
+      title=${plain(nameOf(row))}>
+      <${Key}>${nameOf(row)}<//></a>
       ${
         row.key &&
         html`<a class="to-lanes" href=${href("key", row.key, { version: row.version_id })}

@@ -15,15 +15,14 @@ const WIDE = 100; // width of a name that is split
 const [START, END] = ["\0start", "\0end"]; // no state has these names
 
 /** What became of each state: its visits, and one word for them. */
-export function statesOf(execution) {
+function statesOf(execution) {
   const states = new Map();
   execution.steps.forEach((step, index) => {
     const state = states.get(step.state) ?? { visits: [], retries: 0, caught: 0, seconds: 0 };
-    const isLast = index === execution.steps.length - 1;
     state.visits.push(index);
     state.retries += Math.max((step.attempts?.length ?? 0) - 1, 0);
     state.seconds += step.seconds ?? 0;
-    state.is = become(step, isLast, execution);
+    state.is = become(execution, index);
     state.caught += state.is === "caught" ? 1 : 0;
     states.set(step.state, state);
   });
@@ -35,7 +34,9 @@ export function statesOf(execution) {
 }
 
 /** What became of one step: passed, retried, caught, failed or running. */
-export function become(step, isLast, execution) {
+export function become(execution, index) {
+  const step = execution.steps[index];
+  const isLast = index === execution.steps.length - 1;
   if (isLast && execution.status === "RUNNING") return "running";
   if (isLast && execution.status !== "SUCCEEDED") return "failed";
   if (step.error) return "caught";
@@ -55,27 +56,20 @@ export const BECAME = {
 export function kind(state) {
   const [, service, action] =
     /:::(?:aws-sdk:)?([a-z]+):([A-Za-z]+)/.exec(state?.Resource ?? "") ?? [];
-  if (service)
-    return {
-      icon: { lambda: "task", dynamodb: "data" }[service] ?? "queue",
-      text: `${service} ${action}`,
-      action,
-    };
-  return {
-    icon:
-      { Choice: "choice", Wait: "clock", Fail: "cross", Succeed: "check", Task: "task" }[
-        state?.Type
-      ] ?? "pass",
-    text: state?.Type ?? "?",
-  };
+  if (service) {
+    const icon = { lambda: "task", dynamodb: "data" }[service] ?? "queue";
+    return { icon, text: `${service} ${action}`, action };
+  }
+  const icons = { Choice: "choice", Wait: "clock", Fail: "cross", Succeed: "check", Task: "task" };
+  return { icon: icons[state?.Type] ?? "pass", text: state?.Type ?? "?" };
 }
 
 function* edgesOf(name, state) {
   if (state.Next) yield [name, state.Next, "next"];
   for (const choice of state.Choices ?? []) yield [name, choice.Next, "next"];
   if (state.Default) yield [name, state.Default, "next"];
-  for (const each of state.Catch ?? [])
-    yield [name, each.Next, each.ErrorEquals.includes("States.ALL") ? "fault" : "catch"];
+  for (const { Next, ErrorEquals } of state.Catch ?? [])
+    yield [name, Next, ErrorEquals.includes("States.ALL") ? "fault" : "catch"];
 }
 
 const isEnd = (state) => state?.End || state?.Type === "Fail" || state?.Type === "Succeed";
@@ -92,7 +86,7 @@ function widthOf(text, weight, size) {
 /** The lines of a name: two if it has several words and would be wide. */
 function lines(name) {
   const spaces = [...name.matchAll(/ /g)]
-    .map((each) => each.index)
+    .map((space) => space.index)
     .sort((a, b) => Math.abs(a - name.length / 2) - Math.abs(b - name.length / 2));
   return widthOf(name, 600, 12.5) > WIDE && spaces.length
     ? [name.slice(0, spaces[0]), name.slice(spaces[0] + 1)]
@@ -104,9 +98,8 @@ function lines(name) {
  * state: almost each Task has one.
  */
 function layout(definition, wanted) {
-  const edges = Object.entries(definition.States).flatMap(([name, state]) => [
-    ...edgesOf(name, state),
-  ]);
+  const states = Object.entries(definition.States);
+  const edges = states.flatMap(([name, state]) => [...edgesOf(name, state)]);
   const reached = new Set([
     definition.StartAt,
     ...edges.filter(([, , how]) => how !== "fault").map(([, to]) => to),
@@ -118,27 +111,18 @@ function layout(definition, wanted) {
     kinds.set(id(from, to), how);
     return how !== "fault" || !reached.has(to);
   });
-  const graph = new dagre.Graph().setGraph({
-    rankdir: "TB",
-    nodesep: 10,
-    ranksep: 18,
-    edgesep: 8,
-    marginx: 8,
-    marginy: 8,
-  });
+  const gaps = { nodesep: 10, ranksep: 18, edgesep: 8, marginx: 8, marginy: 8 };
+  const graph = new dagre.Graph().setGraph({ rankdir: "TB", ...gaps });
   for (const name of wanted) {
     const texts = lines(name);
-    const what = kind(definition.States[name]);
+    const { action, text } = kind(definition.States[name]);
     const widest = Math.max(
-      ...texts.map((each) => widthOf(each, 600, 12.5)),
-      widthOf(what.action ?? what.text, 400, 11.5),
+      ...texts.map((part) => widthOf(part, 600, 12.5)),
+      widthOf(action ?? text, 400, 11.5),
       LEAST,
     );
-    graph.setNode(name, {
-      width: SIGN + widest + (BESIDE[definition.States[name]?.Type] ?? 10),
-      height: HEIGHT + (texts.length - 1) * LINE,
-      texts,
-    });
+    const width = SIGN + widest + (BESIDE[definition.States[name]?.Type] ?? 10);
+    graph.setNode(name, { width, height: HEIGHT + (texts.length - 1) * LINE, texts });
   }
   const ends = wanted.filter((name) => isEnd(definition.States[name]));
   for (const name of ends.length ? [START, END] : [START])
@@ -173,7 +157,7 @@ export function Graph({ definition, execution, selected, all, parameters, room }
   const sides = ({ x, width }) => [x - width / 2, x + width / 2];
   const xs = [
     ...graph.nodes().flatMap((name) => sides(graph.node(name))),
-    ...graph.edges().flatMap((each) => graph.edge(each).points.map((point) => point.x)),
+    ...graph.edges().flatMap((name) => graph.edge(name).points.map((point) => point.x)),
   ];
   const [left, { height }] = [Math.min(...xs) - 6, graph.graph()];
   const width = Math.max(...xs) + 6 - left;
@@ -186,10 +170,7 @@ export function Graph({ definition, execution, selected, all, parameters, room }
     const node = graph.node(selected);
     if (node) box.current.scrollLeft = (node.x - left) * scale - box.current.clientWidth / 2;
   }, [scale]);
-  const nodes = graph
-    .nodes()
-    .filter((name) => name !== START && name !== END)
-    .map((name) => ({ name, ...graph.node(name) }));
+  const nodes = names.map((name) => ({ name, ...graph.node(name) }));
   const edge = (v, w, points) => {
     const isPassed = v === START || passed.has(id(v, w)) || (w === END && v === last);
     return { v, w, isPassed, how: kinds.get(id(v, w)) ?? "next", points };
@@ -197,11 +178,8 @@ export function Graph({ definition, execution, selected, all, parameters, room }
   const drawn = graph.edges().map(({ v, w }) => edge(v, w, graph.edge(v, w).points));
   for (const [key, how] of kinds) {
     const [v, w] = JSON.parse(key);
-    const isShown =
-      how === "fault" &&
-      !graph.hasEdge(v, w) &&
-      (passed.has(key) || v === selected || w === selected);
-    if (isShown) drawn.push(edge(v, w, straight(graph.node(v), graph.node(w))));
+    const isShown = passed.has(key) || v === selected || w === selected;
+    if (how === "fault" && !graph.hasEdge(v, w) && isShown) drawn.push(edge(v, w, straight(graph.node(v), graph.node(w))));
   }
   drawn.sort((a, b) => a.isPassed - b.isPassed);
   return html`${isSmall && html`<button class="enlarge" aria-pressed=${isLarge}
@@ -237,24 +215,21 @@ function Node({ node, state, became, isSelected, link }) {
   const { width, height, texts } = node;
   const [left, top] = [node.x - width / 2, node.y - height / 2];
   const visits = became?.visits.length ?? 0;
-  const times =
-    visits < 2
-      ? ""
-      : is === "caught" && became.caught < visits
-        ? ` ${became.caught} of ${visits}`
-        : ` ×${visits}`;
+  const isPartly = is === "caught" && became.caught < visits;
+  const often = isPartly ? ` ${became.caught} of ${visits}` : ` ×${visits}`;
+  const times = visits < 2 ? "" : often;
   const attempts = `${(became?.retries ?? 0) + visits} attempts`;
   const retries = became?.retries ? ` · ${attempts}` : "";
   const took = became?.seconds >= 0.001 ? ` · ${span(became.seconds)}` : "";
-  const what = kind(state);
+  const does = kind(state);
   const word =
     {
-      not: what.action ?? what.text,
+      not: does.action ?? does.text,
       passed: `${times}${took}`.replace(/^ · /, ""),
       retried: attempts,
       caught: `caught${times}`,
     }[is] || text;
-  const label = `${node.name}, ${what.text}, ${text}${times}${retries}${took}`;
+  const label = `${node.name}, ${does.text}, ${text}${times}${retries}${took}`;
   const [half, side] = [height / 2, width - 24];
   return html`<a class=${`node ${tone} is-${is} ${isSelected ? "selected" : ""}`} href=${link}
       data-state=${node.name} aria-label=${label} aria-current=${isSelected ? "true" : undefined}>
@@ -267,9 +242,9 @@ function Node({ node, state, became, isSelected, link }) {
           rx=${isEnd(state) ? half : 9} />`}
     <g class="sign"><circle cx=${left + 20} cy=${node.y} r="10" />
       <svg x=${left + 12} y=${node.y - 8} width="16" height="16" viewBox="0 0 16 16">
-        <path d=${iconPath(is === "not" ? what.icon : icon)} /></svg></g>
-    ${texts.map((each, index) => html`<text x=${left + SIGN} y=${top + 20 + index * LINE}
-      class="name">${each}</text>`)}
+        <path d=${iconPath(is === "not" ? does.icon : icon)} /></svg></g>
+    ${texts.map((part, index) => html`<text x=${left + SIGN} y=${top + 20 + index * LINE}
+      class="name">${part}</text>`)}
     <text x=${left + SIGN} y=${top + height - 10} class="what">${word}</text>
   </a>`;
 }

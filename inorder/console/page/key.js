@@ -11,15 +11,15 @@ export function KeyView({ id: name, parameters, stack }) {
   const { data: story, error, at, read } = useData("/api/story", asked);
   const definition = useData("/api/definition");
   const numbers = useMemo(() => {
-    const names = (story?.events ?? []).map((each) => eventName(each.sequencer, each.version_id));
-    return new Map(names.map((each, index) => [each, index + 1]));
+    const events = story?.events ?? [];
+    return new Map(events.map((event, index) => [eventName(event), index + 1]));
   }, [story]);
   const title = html`<h1 tabindex="-1">
     <${Key}>${name}<//></h1>${parameters.version && html`<span class="quiet-text">version <${Mono}>
     ${parameters.version}<//></span>`}`;
   if (!story || !definition.data)
     return html`<article><div class="title">${title}</div><${Read}
-      what="what became of its events" error=${error ?? definition.error}
+      name="what became of its events" error=${error ?? definition.error}
       again=${saved ? null : read} /></article>`;
   const verdict = VERDICTS[story.verdict.state] ?? VERDICTS.unknown;
   const hasRun = story.deliveries.length > 0;
@@ -58,14 +58,14 @@ const SIGNS = { lock: "lock", parked: "pause", overtaken: "skip" };
 
 function Sentences({ story, numbers }) {
   const rest = [
-    ...story.pending.map((each) => [SIGNS[each.kind] ?? "clock", each.text]),
-    ...story.unknown.map((each) => ["question", `Not known: ${each}`]),
+    ...story.pending.map(({ kind, text }) => [SIGNS[kind] ?? "clock", text]),
+    ...story.unknown.map((text) => ["question", `Not known: ${text}`]),
   ];
   return html`<ol class="story">
-    ${story.deliveries.map((each) => html`<li key=${each.execution}>
-      <${Number_} number=${numbers.get(eventName(each.sequencer, each.version_id))} /><div>
-      <a href=${href("execution", each.execution)}>
-      <${Outcome} name=${each.outcome} /></a><p>${plain(each.text)}</p></div></li>`)}
+    ${story.deliveries.map((delivery) => html`<li key=${delivery.execution}>
+      <${Number_} number=${numbers.get(eventName(delivery))} /><div>
+      <a href=${href("execution", delivery.execution)}>
+      <${Outcome} name=${delivery.outcome} /></a><p>${plain(delivery.text)}</p></div></li>`)}
     ${!story.deliveries.length && html`<li><${Icon} name="question" /><p>${story.sentences[0]}</p>
     </li>`}
     ${rest.map(([icon, text]) => html`<li><${Icon} name=${icon} /><p>${plain(text)}</p></li>`)}

@@ -58,11 +58,11 @@ export const ErrorBox = ({ error, again }) =>
   html`<div class="callout bad" role="alert"><${Icon} name="cross" />
   <div><strong>${error.message}</strong>${again && html` <button class="plain"
     onClick=${again}>Try again</button>`}</div></div>`;
-export const Loading = ({ what }) => html`<p class="loading" role="status">
-  <span class="spinner" aria-hidden="true"></span>Reading ${what} …</p>`;
+export const Loading = ({ name }) => html`<p class="loading" role="status">
+  <span class="spinner" aria-hidden="true"></span>Reading ${name} …</p>`;
 /** That something is being read, or why it cannot be. */
-export const Read = ({ what, error, again }) =>
-  error ? html`<${ErrorBox} error=${error} again=${again} />` : html`<${Loading} what=${what} />`;
+export const Read = ({ name, error, again }) =>
+  error ? html`<${ErrorBox} error=${error} again=${again} />` : html`<${Loading} name=${name} />`;
 export const Pane = ({ title, kind = "", beside, children }) =>
   html`<section class="pane ${kind}" aria-label=${title}><div class="pane-title">
     <h2>${title}</h2>${beside}</div>${children}</section>`;
@@ -78,11 +78,11 @@ export function useData(path, parameters) {
     async (quietly) => {
       const mine = ++asked.current;
       if (quietly !== true) setState({});
-      const found = await get(path, parameters).then(
+      const answer = await get(path, parameters).then(
         (data) => ({ data, at: Date.now() }),
         (error) => ({ error }),
       );
-      if (mine === asked.current) setState(found);
+      if (mine === asked.current) setState(answer);
     },
     [path, identity],
   );
@@ -126,11 +126,11 @@ export function Json({ value, label }) {
   const text = plain(JSON.stringify(value, opened, 2));
   const parts = [];
   let end = 0;
-  for (const found of text.matchAll(TOKEN)) {
-    parts.push(text.slice(end, found.index));
-    const kind = found[2] ? "name" : found[1] ? "text" : "value";
-    parts.push(html`<span class="json-${kind}">${found[1] ?? found[3]}</span>`, found[2] ?? "");
-    end = found.index + found[0].length;
+  for (const { 0: token, 1: quoted, 2: colon, 3: literal, index } of text.matchAll(TOKEN)) {
+    const kind = colon ? "name" : quoted ? "text" : "value";
+    parts.push(text.slice(end, index));
+    parts.push(html`<span class="json-${kind}">${quoted ?? literal}</span>`, colon ?? "");
+    end = index + token.length;
   }
   return html`<pre class="json" tabindex="0" role="region" aria-label=${label}>${parts}
     ${text.slice(end)}</pre>`;

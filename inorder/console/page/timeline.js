@@ -15,16 +15,9 @@ const time = (text) => (text ? new Date(text).getTime() : null);
  * What an execution did, as spans of time: it waited, held the lock, did the work; and when it
  * wrote its output. The server tells what each state does.
  */
-export function phases(execution, definition, keeps, now) {
+function phases(execution, definition, keeps, now) {
   const end = time(execution.stopped) ?? now;
-  const found = {
-    from: time(execution.seen),
-    end,
-    waits: [],
-    locks: [],
-    works: [],
-    written: null,
-  };
+  const lane = { from: time(execution.seen), end, waits: [], locks: [], works: [], written: null };
   let waiting = null;
   let locked = null;
   for (const step of execution.steps) {
@@ -33,25 +26,25 @@ export function phases(execution, definition, keeps, now) {
     if (step.type === "Wait") waiting ??= entered;
     const does = definition.roles[step.state] ?? [];
     if (does.includes("claims") && isDone) {
-      if (waiting) found.waits.push([waiting, exited]);
+      if (waiting) lane.waits.push([waiting, exited]);
       [waiting, locked] = [null, exited];
     }
     if (does.includes("works")) {
-      const known = step.attempts?.filter((each) => each.started) ?? [];
+      const attempts = step.attempts?.filter((attempt) => attempt.started) ?? [];
       const whole = { started: step.entered, ended: step.exited, error: step.error };
-      for (const { started, ended, error } of known.length ? known : [whole])
-        found.works.push([time(started), time(ended) ?? exited, Boolean(error)]);
+      for (const { started, ended, error } of attempts.length ? attempts : [whole])
+        lane.works.push([time(started), time(ended) ?? exited, Boolean(error)]);
     }
     if (does.includes("releases") && isDone && locked) {
-      found.locks.push([locked, exited]);
+      lane.locks.push([locked, exited]);
       locked = null;
     }
   }
-  if (waiting) found.waits.push([waiting, end]);
-  if (locked) found.locks.push([locked, end, "to the end"]);
-  if (keeps && execution.ended_as === "Processed" && found.works.length)
-    found.written = found.works.at(-1)[1];
-  return found;
+  if (waiting) lane.waits.push([waiting, end]);
+  if (locked) lane.locks.push([locked, end, "to the end"]);
+  if (keeps && execution.ended_as === "Processed" && lane.works.length)
+    lane.written = lane.works.at(-1)[1];
+  return lane;
 }
 
 /** The lock that a dead execution left: until another one claimed the key. */
@@ -59,20 +52,20 @@ function leftLock(lane, lanes, now) {
   const [from, , isOpen] = lane.locks.at(-1) ?? [];
   if (!isOpen || !lane.execution.stopped) return null;
   const later = lanes
-    .flatMap((each) => (each === lane ? [] : each.locks.map(([since]) => since)))
+    .flatMap((other) => (other === lane ? [] : other.locks.map(([since]) => since)))
     .filter((since) => since > from);
   return [lane.end, Math.min(...later, now)];
 }
 
 /** Spans in their order, put together where less than a gap is between them. */
 function joined(spans, gap) {
-  const found = [];
+  const parts = [];
   for (const [from, end] of spans) {
-    const last = found.at(-1);
+    const last = parts.at(-1);
     if (last && from - last[1] <= gap) last[1] = Math.max(last[1], end);
-    else found.push([from, end]);
+    else parts.push([from, end]);
   }
-  return found;
+  return parts;
 }
 const length = (spans) => spans.reduce((sum, [from, end]) => sum + end - from, 0);
 
@@ -82,71 +75,63 @@ function scaleOf(lanes, width) {
   const busy = joined(spans, 0);
   const parts = joined(busy, Math.max(0.08 * length(busy), 300));
   const room = Math.max(width - BREAK * (parts.length - 1), 60);
-  const each = room / Math.max(length(parts), 1);
+  const pixels = room / Math.max(length(parts), 1); // of a millisecond
   let x = 0;
   const placed = parts.map(([from, end], index) => {
-    const part = {
-      from,
-      end,
-      x,
-      width: (end - from) * each,
-      gap: index + 1 < parts.length ? parts[index + 1][0] - end : 0,
-    };
+    const gap = index + 1 < parts.length ? parts[index + 1][0] - end : 0;
+    const part = { from, end, x, gap, width: (end - from) * pixels };
     x += part.width + BREAK;
     return part;
   });
   const at = (moment) => {
-    const part = placed.find((one) => moment <= one.end) ?? placed.at(-1);
+    const part = placed.find((span) => moment <= span.end) ?? placed.at(-1);
     return part
-      ? part.x + Math.min(Math.max(moment - part.from, 0), part.end - part.from) * each
+      ? part.x + Math.min(Math.max(moment - part.from, 0), part.end - part.from) * pixels
       : 0;
   };
-  return { parts: placed, at, each };
+  return { parts: placed, at, pixels };
 }
 
-function ticks({ parts, each }) {
+function ticks({ parts, pixels }) {
   const steps = [
     100, 200, 500, 1000, 2000, 5000, 10000, 15000, 30000, 60000, 120000, 300000, 600000, 1800000,
     3600000,
   ];
-  const step = steps.find((one) => one * each >= 84) ?? 7200000;
+  const step = steps.find((length) => length * pixels >= 84) ?? 7200000;
   return parts.flatMap((part) => {
-    const found = [part.from];
+    const times = [part.from];
     for (let at = Math.ceil(part.from / step) * step; at <= part.end; at += step) {
       const hasRoom =
-        (at - found.at(-1)) * each >= (found.length > 1 ? 62 : 84) &&
-        (!part.gap || (part.end - at) * each > 20);
-      if (hasRoom) found.push(at);
+        (at - times.at(-1)) * pixels >= (times.length > 1 ? 62 : 84) &&
+        (!part.gap || (part.end - at) * pixels > 20);
+      if (hasRoom) times.push(at);
     }
-    return found.map((at, index) => ({
-      x: part.x + (at - part.from) * each,
+    return times.map((at, index) => ({
+      x: part.x + (at - part.from) * pixels,
       text: clock(at, step < 1000 && index > 0),
       isFirst: index === 0,
     }));
   });
 }
 
-export function eventName(sequencer, versionId) {
-  return JSON.stringify([versionId ?? null, sequencer ?? null]);
-}
+export const eventName = (event) =>
+  JSON.stringify([event.version_id ?? null, event.sequencer ?? null]);
 
 export function Timeline({ story, definition, keeps, numbers, readAt }) {
   const [box, boxWidth] = useWidth(1000);
   const width = Math.max(boxWidth, 700);
   const drawn = useMemo(() => {
-    const executions = new Map(story.executions.map((each) => [each.arn, each]));
+    const executions = new Map(story.executions.map((execution) => [execution.arn, execution]));
     const lanes = story.deliveries
-      .filter((each) => executions.get(each.execution)?.seen)
-      .map((delivery, index) => {
-        const execution = executions.get(delivery.execution);
-        return {
-          delivery,
-          execution,
-          index,
-          number: numbers.get(eventName(delivery.sequencer, delivery.version_id)),
-          ...phases(execution, definition, keeps, readAt),
-        };
-      });
+      .map((delivery) => ({ delivery, execution: executions.get(delivery.execution) }))
+      .filter(({ execution }) => execution?.seen)
+      .map(({ delivery, execution }, index) => ({
+        delivery,
+        execution,
+        index,
+        number: numbers.get(eventName(delivery)),
+        ...phases(execution, definition, keeps, readAt),
+      }));
     for (const lane of lanes) lane.left = leftLock(lane, lanes, readAt);
     return { lanes, byArn: new Map(lanes.map((lane) => [lane.execution.arn, lane])) };
   }, [story, definition, keeps, numbers, readAt]);
@@ -222,7 +207,7 @@ function Lane({ lane, x, y, width, numbers }) {
   const { tone, icon, text } = outcome(delivery.outcome);
   const cause = delivery.cause;
   const hasRoom = lane.left && x(lane.left[1]) - x(lane.left[0]) > 270;
-  const other = cause?.sequencer && numbers.get(eventName(cause.sequencer, cause.version_id));
+  const other = cause?.sequencer && numbers.get(eventName(cause));
   const why =
     { Superseded: other && `by event ${other}`, Waiting: other && `for event ${other}` }[
       delivery.outcome
@@ -254,9 +239,9 @@ function Lane({ lane, x, y, width, numbers }) {
       lane.left &&
       html`${box(lane.left, 28, "lock left")}<text class="left-text" x=${x(lane.left[0]) + 34}
       y=${y + 4}>${hasRoom ? "its lock is left, until a sweep frees it" : ""}</text>`}
-    ${lane.waits.map((each) => box(each, 18, "wait"))}
-    ${lane.locks.map((each) => box(each, 28, `lock ${each[2] ? "open" : ""}`))}
-    ${lane.works.map((each) => box(each, 14, each[2] ? "work failed" : "work"))}
+    ${lane.waits.map((part) => box(part, 18, "wait"))}
+    ${lane.locks.map((part) => box(part, 28, `lock ${part[2] ? "open" : ""}`))}
+    ${lane.works.map((part) => box(part, 14, part[2] ? "work failed" : "work"))}
     ${lane.waits.filter(isWide).map(([from, to]) => html`<g class="wait-text">
       <rect x=${(x(from) + x(to)) / 2 - 23} y=${y - 7.5} width="46" height="15" rx="7.5" />
       <text x=${(x(from) + x(to)) / 2} y=${y + 4} text-anchor="middle">waits</text></g>`)}
@@ -291,19 +276,18 @@ function CauseLine({ lane, byArn, x, y }) {
 }
 
 function Outputs({ name, spans, y, x, last }) {
-  const texts = spans.map(
-    (each) => `${each.isRemoved ? "removed by " : ""}event ${each.number} from ${clock(each.at)}`);
+  const texts = spans.map((span) =>
+    `${span.isRemoved ? "removed by " : ""}event ${span.number} from ${clock(span.at)}`);
   return html`<g class="outputs" role="img"
     aria-label=${`${name}: ${texts.join(", ") || "none"}`}>
     <text class="foot-name" x=${GUTTER - 6} y=${y + 15} text-anchor="end">${name}</text>
-    ${spans.map((each) => {
-      const [from, to] = [x(each.at), x(each.end) + (each.isLast ? last : -2)];
-      const text = `event ${each.number}${each.isRemoved ? " removed it" : ""}${each.isLast ?
-        " · current" : ""}`;
-      const room = to - from;
-      return html`<g class=${`${each.isLast ? "current" : ""} ${each.isRemoved ? "removed" : ""}`}>
+    ${spans.map(({ at, end, number, isRemoved, isLast }) => {
+      const from = x(at);
+      const room = x(end) + (isLast ? last : -2) - from;
+      const text = `event ${number}${isRemoved ? " removed it" : ""}${isLast ? " · current" : ""}`;
+      return html`<g class=${`${isLast ? "current" : ""} ${isRemoved ? "removed" : ""}`}>
         <rect x=${from} y=${y} width=${Math.max(room, 3)} height=${OUTPUT} rx="5" />
         ${room > 22 && html`<text x=${from + 8} y=${y + 15}>
-        ${room > text.length * 6.8 + 12 ? text : each.number}</text>`}</g>`;
+        ${room > text.length * 6.8 + 12 ? text : number}</text>`}</g>`;
     })}</g>`;
 }

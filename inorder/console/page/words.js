@@ -17,7 +17,7 @@ const SIGNS = {
 /** The sign of an outcome, and its name in words: "Invalid event". */
 export const outcome = (name) =>
   Object.hasOwn(SIGNS, name)
-    ? { ...SIGNS[name], text: name.replace(/(?<=.)[A-Z]/g, (each) => ` ${each.toLowerCase()}`) }
+    ? { ...SIGNS[name], text: name.replace(/(?<=.)[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`) }
     : { tone: "bad", icon: "cross", text: name };
 
 export const VERDICTS = {
@@ -35,7 +35,7 @@ const UNSEEN =
 
 /** Text with its invisible characters as escapes, so that it cannot look like another one. */
 export const plain = (text) =>
-  String(text).replace(UNSEEN, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  String(text).replace(UNSEEN, (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 /** A time of the day in UTC. */
 export const clock = (time, precise = false) =>
@@ -64,6 +64,9 @@ export const since = (stack) =>
   stack?.since ? `since ${day(stack.since)} ${clock(stack.since)} UTC` : "";
 export const plural = (count, one, many = `${one}s`) =>
   `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+
+/** What tells an execution from others: its key, as far as the log tells that. */
+export const nameOf = ({ key, record_id: record, id }) => key ?? record ?? id;
 
 /** A sequencer or an ID, short enough for a table. */
 export const short = (text, length = 8) =>
