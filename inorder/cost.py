@@ -143,7 +143,7 @@ class Contender:
     cost: Mapping[str, Cost] = field(default_factory=dict)
     waits: str = ""
     poll: float = 0
-    each: Usage = field(default_factory=dict)
+    each_delivery: Usage = field(default_factory=dict)
     beside: Usage = field(default_factory=dict)
     beside_poll: Usage = field(default_factory=dict)
     idle: str = ""
@@ -311,7 +311,7 @@ def _of_contender(contender: Contender, situation: str, work: Workload) -> dict[
     invocations = contender.cost[situation].invocations
     busy = waited * 1000 + assumed["invoke_ms"] * (counted.invocations - invocations)
     busy += assumed["call_ms"] * (counted.writes + counted.reads)
-    used = dict(contender.each)
+    used = dict(contender.each_delivery)
     if invocations:
         busy += _function_ms(contender.fence, situation, work)
         _add(used, _of_s3(contender.fence, situation, work))
