@@ -279,15 +279,24 @@ class Cloud:
     def run_until_quiet(self, seconds: float) -> None:
         """Let the time pass until nothing is left to do, or the seconds are over."""
         while not self.is_quiet():
-            assert self.clock.now < seconds, Counter(
-                execution.outcome for execution in self.executions
-            )
+            assert self.clock.now < seconds, self.outcomes
             self.clock.env.run(until=self.clock.now + 5)
 
     def is_quiet(self) -> bool:
         """Tell whether nothing is left to do, and no record is in the index."""
         busy = self.running or self.retries.size or self.bus.pending
         return not busy and not self.table.having(SINCE)
+
+    @property
+    def outcomes(self) -> Counter[str]:
+        """How many executions ended with each outcome, which is empty as long as one runs."""
+        return Counter(execution.outcome for execution in self.executions)
+
+    @property
+    def reasons(self) -> list[list[str]]:
+        """The reasons with which each retried execution was started."""
+        retries = [execution.input.get("retry") for execution in self.executions]
+        return [retry["reasons"] for retry in retries if retry]
 
     @property
     def makespan(self) -> float:

@@ -5,6 +5,7 @@ from collections import defaultdict
 from typing import Any
 
 from tests.proof.simulation.cloud import Cloud, Settings, sequencer_of
+from tests.proof.simulation.machine import Execution
 
 POLICIES = ["latest-wins", "every-version"]
 DAY = 86_400.0
@@ -55,13 +56,14 @@ def assert_promise(cloud: Cloud, *, may_drop: bool = False) -> None:
     assert cloud.objects.outputs == newest
 
 
+def first_dies(execution: Execution, state: str) -> bool:
+    """Let the first execution die as its work begins."""
+    return execution.id == "execution-0" and state == "Invert Image"
+
+
 def hot_key_whose_holder_dies(gap: float) -> tuple[Cloud, float]:
     """Let the first holder of a key die, whose events go on; tell when one is processed first."""
-    cloud = Cloud(
-        Settings(
-            dies=lambda execution, state: execution.id == "execution-0" and state == "Invert Image"
-        )
-    )
+    cloud = Cloud(Settings(dies=first_dies))
     for number in range(round(2400 / gap)):
         cloud.upload("0.png", gap * number)
     cloud.run_until_quiet(DAY)

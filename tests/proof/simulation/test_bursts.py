@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from tests.proof.simulation.cloud import Cloud, Settings
-from tests.proof.simulation.conftest import DAY, assert_promise, uploaded_at_once
+from tests.proof.simulation.conftest import DAY, assert_promise, first_dies, uploaded_at_once
 
 EVERYONE = {"Processed", "Superseded", "Duplicate", "Retrying"}
 
@@ -19,7 +19,7 @@ def test_a_burst_needs_little_extra_time_and_few_calls(shares_concurrency: bool)
     settings = Settings(concurrency=10, seconds=0.5, shares_concurrency=shares_concurrency)
     cloud = uploaded_at_once(settings, keys=500)
     assert_promise(cloud)
-    assert {execution.outcome for execution in cloud.executions} <= {"Processed", "Retrying"}
+    assert set(cloud.outcomes) <= {"Processed", "Retrying"}
     assert cloud.clock.total("invocations") == 500
     assert cloud.clock.total("dynamodb") < 5 * 500
     assert cloud.makespan <= 1.35 * 500 * 0.5 / 10
@@ -36,20 +36,20 @@ def test_a_burst_uses_a_large_concurrency() -> None:
 def test_twenty_keys_with_twenty_versions_each_end_right(policy: str) -> None:
     cloud = uploaded_at_once(Settings(policy, concurrency=5), keys=20, versions=20)
     assert_promise(cloud)
-    assert {execution.outcome for execution in cloud.executions} <= EVERYONE
+    assert set(cloud.outcomes) <= EVERYONE
 
 
 def test_a_hundred_versions_of_one_key_wait_for_nobody() -> None:
     cloud = uploaded_at_once(Settings("every-version", seconds=3), keys=1, versions=100)
     assert_promise(cloud)
-    assert {execution.outcome for execution in cloud.executions} == {"Processed"}
+    assert set(cloud.outcomes) == {"Processed"}
     assert cloud.makespan < 3.5
 
 
 def test_messages_that_sqs_delivers_twice_are_processed_once() -> None:
     cloud = uploaded_at_once(Settings(concurrency=1, seconds=1, twice=0.3), keys=100)
     assert_promise(cloud)
-    assert any(execution.outcome == "Duplicate" for execution in cloud.executions)
+    assert cloud.outcomes["Duplicate"]
 
 
 KEYS = 20
@@ -82,11 +82,7 @@ def test_the_newest_event_follows_soon_after_its_holder(holder: float) -> None:
 
 
 def test_a_waiter_reads_six_times_and_is_then_retried() -> None:
-    cloud = Cloud(
-        Settings(
-            dies=lambda execution, state: execution.id == "execution-0" and state == "Invert Image"
-        )
-    )
+    cloud = Cloud(Settings(dies=first_dies))
     cloud.upload("0.png")
     with patch.object(cloud.table, "get", wraps=cloud.table.get) as reads:
         cloud.upload("0.png", after=1)

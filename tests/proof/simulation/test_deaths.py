@@ -73,9 +73,7 @@ class Campaign:
             "written twice": [
                 output for output, times in cloud.objects.written.items() if times > 1
             ],
-            "ends": {execution.outcome for execution in cloud.executions}
-            - FINISHED
-            - {RETRYING, "Died"},
+            "ends": set(cloud.outcomes) - FINISHED - {RETRYING, "Died"},
         }
         return next((f"{check}: {wrong}" for check, wrong in checks.items() if wrong), None)
 
