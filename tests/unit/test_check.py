@@ -44,6 +44,8 @@ Release Lock/Retry/1/BackoffRate | {"rate": 2} | language: ... a Float
 Release Lock/Parameters | ["x"] | language: its Parameters must be an object
 Key State?/Choices/0/And/0/Variable | 3 | language: the Variable of a rule
 Rejected?/Default | - | default: a Choice without Default
+Release Lock/Parameters/TableNam | "x" | parameters: Unknown parameter
+Release Lock/Parameters/Key/id | {"S": 3} | parameters: Invalid type
 
 Read Key Record/Catch | - | catch: an error may end
 Read Key Record/Catch/-1/ErrorEquals | ["States.TaskFailed"] | catch: ... States.ALL
@@ -93,6 +95,8 @@ Retrying/Parameters/reason.$ | "$.fault.Reason" | absent: ... $.fault.Reason
 Parked/CausePath | "$.fault.Reason" | absent: ... $.fault.Reason
 Count Poll/InputPath | "$.unrecorded" | absent: ... $.polls
 Count Poll/Parameters/polls.$ | "States.MathAdd($.reads, 1)" | absent: ... $.reads
+Release Lock/Parameters/UpdateExpression | ~REMOVE~REMOVE event,
+  Release Lock Only: absent: ... $.Attributes.event.S
 
 Invert Image/TimeoutSeconds | 131
   seconds: the longest execution takes 301 s ... before 300 s: Invert Image 175, Release
