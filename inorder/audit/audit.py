@@ -75,7 +75,7 @@ class Audit:
         cache: Path | None = None,
     ) -> None:
         self._aws, self._prefix = aws, prefix
-        self.scope = replace(_scope(aws), older_than=older_than, pause=_pause(aws))
+        self.scope = replace(_scope(aws), older_than=older_than, pause=waiting.backlog(aws))
         if older_than and self.scope.keeps != "newest":
             raise Failure("This policy writes an output once: none can be made again.")
         self._reader = Reader(aws.client("s3"), aws.lists, aws.client("dynamodb"), self.scope)
@@ -297,16 +297,6 @@ def _scope(aws: Connection) -> Scope:
         key_suffix=stack.parameters.get("KeySuffix", ""),
         without_output=policy.without_output,
     )
-
-
-def _pause(aws: Connection) -> str:
-    """Say that events wait in a pause, or still wait since the last one; "" if none does."""
-    if pause := waiting.pause(aws):
-        return pause
-    # Where each event waits for a while, some always do.
-    if not aws.stack.quiet_seconds and waiting.count(aws):
-        return f"The stack was paused: {waiting.described(aws)}."
-    return ""
 
 
 def _object_in(event: Any) -> tuple[str, Any]:

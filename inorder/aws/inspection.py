@@ -91,8 +91,9 @@ class Gathering:
             bool(stack.parameters.get("WorkFunctionArn")),
             stack.left_out(self.key),
             () if is_known else self._read("object", self._near),
-            waiting.pause(self.aws),
+            " ".join(self._read("events that wait", lambda: [waiting.backlog(self.aws)])),
             stack.quiet_seconds,
+            stack.is_paused,
         )
 
     def _read(self, part: Part, read: Callable[[], Iterable[Read]]) -> tuple[Read, ...]:

@@ -69,3 +69,11 @@ def described(aws: Connection) -> str:
 def pause(aws: Connection) -> str:
     """Say that the stack is paused; "" if it is not."""
     return f"The stack is paused: {described(aws)}." if aws.stack.is_paused else ""
+
+
+def backlog(aws: Connection) -> str:
+    """Say that events wait in a pause, or still wait since the last one; "" if none does."""
+    # Where each event waits for a while, some always do.
+    if aws.stack.is_paused or aws.stack.quiet_seconds or not count(aws):
+        return pause(aws)
+    return f"The stack was paused: {described(aws)}."

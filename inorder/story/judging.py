@@ -166,8 +166,8 @@ class _Judging:
 
     def _later(self, text: str) -> Judgement:
         """Judge what a queue or a sweep will mend, which both wait for the end of a pause."""
-        pause = f" {self._facts.pause} {UNTIL_RESUMED}" if self._facts.pause else ""
-        return self._judged("pending", text + pause)
+        waits = (self._facts.pause, UNTIL_RESUMED if self._facts.is_paused else "")
+        return self._judged("pending", " ".join(filter(None, (text, *waits))))
 
     def _judged(self, state: Any, text: str) -> Judgement:
         return Judgement(state, f"{self._opening} {text}")

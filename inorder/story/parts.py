@@ -13,7 +13,13 @@ from inorder_fence.fenced_output import compare_sequencers
 
 # As a sentence names it.
 Part = Literal[
-    "executions", "records", "object", "output", "parked events", "events that are retried"
+    "executions",
+    "records",
+    "object",
+    "output",
+    "parked events",
+    "events that are retried",
+    "events that wait",
 ]
 
 
@@ -86,8 +92,9 @@ class Facts:
     is_own_function: bool = False  # whether a function of the user's own writes the outputs
     left_out: str = ""  # why the rule starts no execution for the key; empty if it does
     near: tuple[str, ...] = ()  # if nothing of the key was read: keys like it
-    pause: str = ""  # says that the stack is paused; empty if it is not
+    pause: str = ""  # says that events wait in a pause, or since one; empty if none does
     quiet_seconds: int = 0  # for which each event waits after it came
+    is_paused: bool = False
 
     def has(self, part: Part) -> bool:
         """Tell whether a part was read completely."""

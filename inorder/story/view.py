@@ -35,7 +35,7 @@ class View:
 
     def retried(self, queued: Queued) -> str:
         """Say when an event in the retry queue will be retried."""
-        when = "when the pause ends" if self.facts.pause else f"at {clock(queued.next)}"
+        when = "when the pause ends" if self.facts.is_paused else f"at {clock(queued.next)}"
         return f"It will be retried {when}."
 
     def outcome(self, execution: Execution) -> str:

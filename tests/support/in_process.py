@@ -94,7 +94,9 @@ class InProcess:
             self.s3.create_bucket(Bucket=bucket)
         self.table = boto3.resource("dynamodb").create_table(TableName=TABLE, **KEY_TABLE)
         self._sqs = boto3.client("sqs")
-        self.parked_queue, self.retry_queue = map(self._make_queue, ("parked", "retries"))
+        self.parked_queue, self.retry_queue, self.waiting_queue = map(
+            self._make_queue, ("parked", "retries", "waiting")
+        )
         boto3.client("events").create_event_bus(Name=RETRY_BUS)
         self.function_log_group = "functions"
         boto3.client("logs").create_log_group(logGroupName=self.function_log_group)

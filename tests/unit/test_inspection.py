@@ -43,6 +43,7 @@ class LocalConnection(Connection):
         self.stack = Stack(
             *("test", INPUT, OUTPUT, TABLE, aws.state_machine.arn, aws.parked_queue),
             *(aws.retry_queue, "f", aws.function_log_group, parameters),
+            waiting_events_queue_url=aws.waiting_queue,
         )
         self.table = aws.table
 
@@ -93,7 +94,7 @@ def test_the_story_says_parked_and_names_what_it_cannot_read(aws: InProcess) -> 
     here.refused = {"s3", "sqs"}
     story = tell(Gathering(here, aws.state_machine, "x.png").facts())
     parts = [sentence.partition(" could")[0] for sentence in story.unknown]
-    assert parts == ["The object", "The output", "The parked events"]
+    assert parts == ["The object", "The output", "The parked events", "The events that wait"]
     assert story.verdict.state == "unknown"
 
 
@@ -278,6 +279,9 @@ def test_why_tells_that_an_event_may_wait_in_a_pause(aws: InProcess) -> None:
     event = aws.upload("x.png", RED)
     verdict = story_of(aws, Paused="true").verdict
     assert (verdict.state, "The stack is paused: " in verdict.text) == ("pending", True)
+    boto3.client("sqs").send_message(QueueUrl=aws.waiting_queue, MessageBody=json.dumps(event))
+    verdict = story_of(aws).verdict
+    assert (verdict.state, "was paused: 1 event waits" in verdict.text) == ("pending", True)
     aws.run(event)
     verdict = story_of(aws, Paused="true").verdict
     assert (verdict.state, "paused" in verdict.text) == ("right", False)

@@ -262,7 +262,7 @@ def test_what_a_queue_has_is_pending_once() -> None:
 
 
 PAUSE = "The stack is paused: 2 events wait."
-IN_A_PAUSE = {"pause": PAUSE, "outputs": (made_of(A, "old"),)}
+IN_A_PAUSE = {"pause": PAUSE, "is_paused": True, "outputs": (made_of(A, "old"),)}
 
 
 @pytest.mark.parametrize(
@@ -283,9 +283,16 @@ def test_a_pause_is_named_where_an_event_may_wait(case: Facts, state: str, text:
     assert (verdict.state, text in verdict.text) == (state, True), verdict.text
 
 
+def test_an_event_may_still_wait_after_a_pause() -> None:
+    waiting = "The stack was paused: 2 events wait."
+    verdict = tell(facts(pause=waiting, outputs=(made_of(A, "old"),))).verdict
+    assert verdict.state == "pending"
+    assert verdict.text.endswith(f"it may wait. {waiting}")
+
+
 def test_a_pause_changes_no_other_verdict() -> None:
     for case in (facts(FIRST, **OUTPUT), facts(PARKED, queued=(IN_QUEUE,)), facts(B_RUNS)):
-        assert tell(replace(case, pause=PAUSE)).verdict == tell(case).verdict
+        assert tell(replace(case, pause=PAUSE, is_paused=True)).verdict == tell(case).verdict
 
 
 def test_a_parked_event_that_was_overtaken_decides_nothing() -> None:

@@ -15,7 +15,11 @@ QUEUE = "https://sqs.us-east-1.amazonaws.com/123456789012/waiting"
 
 
 def stack(
-    counts: tuple[int, ...] = (2, 3, 4), ages: tuple[float, ...] = (), *, is_paused: bool = True
+    counts: tuple[int, ...] = (2, 3, 4),
+    ages: tuple[float, ...] = (),
+    *,
+    is_paused: bool = True,
+    quiet_seconds: int = 0,
 ) -> Any:
     """Build a stack whose queue has messages; CloudWatch has an age for each past minute."""
     asked = dict[str, Any]()
@@ -31,7 +35,9 @@ def stack(
         get_queue_attributes=lambda **_: {"Attributes": attributes},
         get_metric_statistics=statistics,
     )
-    described = SimpleNamespace(waiting_events_queue_url=QUEUE, is_paused=is_paused)
+    described = SimpleNamespace(
+        waiting_events_queue_url=QUEUE, is_paused=is_paused, quiet_seconds=quiet_seconds
+    )
     return SimpleNamespace(stack=described, client=lambda _: clients, asked=asked)
 
 
@@ -43,6 +49,15 @@ def test_a_pause_is_named_with_its_events_and_age() -> None:
     assert waiting.pause(stack((1,))) == "The stack is paused: 1 event waits."
     assert waiting.pause(stack((0,), (9,))) == "The stack is paused: 0 events wait."
     assert waiting.pause(stack(is_paused=False)) == ""
+
+
+def test_events_still_wait_after_a_pause() -> None:
+    waiting_still = waiting.backlog(stack(is_paused=False))
+    assert waiting_still == "The stack was paused: 9 events wait."
+    assert waiting.backlog(stack((0,), is_paused=False)) == ""
+    # Each event waits there then, so it says nothing about a pause.
+    assert waiting.backlog(stack(is_paused=False, quiet_seconds=5)) == ""
+    assert waiting.backlog(stack()) == waiting.pause(stack())
 
 
 def test_what_cannot_be_read_of_a_pause_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
