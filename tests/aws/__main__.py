@@ -16,7 +16,8 @@ from uuid import uuid4
 
 import boto3
 import click
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.credentials import RefreshableCredentials
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
 from inorder import PROJECT, local_aws
 from inorder.commands.target import account
@@ -32,10 +33,14 @@ PRIVATE = {  # an account's ID, and who called it
     r"(?<!\d)\d{12}(?!\d)": "ACCOUNT",
     r"(arn:aws:(?:iam|sts)::)[^\s'\"]+": r"\1PRINCIPAL",
 }
+NEEDED_SECONDS = 7200
+OF_MACHINES = {"iam-role", "container-role"}  # credentials that AWS renews
+SHORT = """\
+These credentials end within two hours, or do not say when they end. Use longer ones: without them
+the stack would stay. Beside AWS_SESSION_TOKEN, set AWS_CREDENTIAL_EXPIRATION to when they end."""
 ANNOUNCEMENT = """\
 This deploys the stack {name}, tries it for an hour, and deletes it with its data,
 also after Ctrl-C. It costs two dollars at most. docs/engines.md has the permissions that it needs.
-If your credentials end before, make test-aws REMOVE={name} deletes it with new ones.
 Go on, in account {account}, region {region}?"""
 
 
@@ -84,6 +89,20 @@ def answer(step: Step, trial: Trial) -> tuple[str, str]:
     return verdict, f"{step.__doc__} Seen: {seen} ({time.monotonic() - began:.0f} s)"
 
 
+def check_credentials(session: boto3.Session) -> None:
+    """Refuse credentials of which it is not known that they last until everything is deleted."""
+    if (credentials := session.get_credentials()) is None:
+        raise NoCredentialsError
+    try:
+        is_temporary = bool(credentials.get_frozen_credentials().token)
+    except RuntimeError:  # they have ended
+        raise click.ClickException(SHORT) from None
+    is_known = isinstance(credentials, RefreshableCredentials)
+    is_long = is_known and not credentials.refresh_needed(NEEDED_SECONDS)  # type: ignore[attr-defined]
+    if is_temporary and not is_long and credentials.method not in OF_MACHINES:
+        raise click.ClickException(SHORT)
+
+
 @click.command()
 @click.option("--region", help="The region; by default that of the environment.")
 @click.option("--remove", help="Only delete what the run of this name has left.")
@@ -108,6 +127,7 @@ def main(region: str | None, remove: str | None, is_local: bool) -> None:
         if remove:
             Trial(remove).delete()
             return
+        check_credentials(session)
     except (BotoCoreError, ClientError) as error:
         raise click.ClickException(explained(error)) from None
     except Failure as error:

@@ -30,8 +30,7 @@ LATEST_WINS = STATES["latest-wins"]
 LINK_SECONDS = 900  # S3 needs about five minutes until it sends a new bucket's events
 RETRIED_SECONDS = 900  # until an event that is retried must be done
 REFUSED = f"{PREFIX}refused/"  # of uploads that come while the function may not run
-# Of the demonstration, each with four invocations: an account may have a concurrency of ten only.
-KEYS_AT_ONCE = 2
+INVOCATIONS_OF_A_KEY, OF_OTHERS = 4, 2  # at once: the demonstration's; the sweep's and a retry's
 
 
 class Unknown(Exception):
@@ -67,13 +66,21 @@ def tell_stories(trial: Trial) -> str:
     return ", ".join(f"{number} of {policy}" for policy, number in stories.items())
 
 
+def keys_at_once(concurrency: int) -> int:
+    """Give how many keys the demonstration may have at once, so that Lambda refuses no call."""
+    return max(1, (concurrency - OF_OTHERS) // INVOCATIONS_OF_A_KEY)
+
+
 def show_demonstration(trial: Trial) -> str:
     """Outputs are stale without coordination; with it, none is, and no event is done twice."""
+    limits = trial.aws.client("lambda").get_account_settings()["AccountLimit"]
     pairs = own_pairs(int(trial.either(30, SLOW_EVERY)))
+    possible = min(len(pairs), keys_at_once(limits["UnreservedConcurrentExecutions"]))
+    at_once = int(trial.either(possible, 2))  # a local invocation is a process
 
     def show(policy: str, number: int, pair: PicturePair) -> Counter[str]:
         key, slow = f"by-hand/{policy}/{pair.key}", b"" if number % SLOW_EVERY else b"slow"
-        with ThreadPoolExecutor(4) as pool:
+        with ThreadPoolExecutor(INVOCATIONS_OF_A_KEY) as pool:
             old = trial.change(key, pair.old + slow, "00B1")
             runs = [pool.submit(trial.outcome, policy, old)]
             time.sleep(GAP_SECONDS)
@@ -85,12 +92,12 @@ def show_demonstration(trial: Trial) -> str:
         return Counter(stale=int(is_stale), again=again.count(("Processed", "Processed")))
 
     def shown(policy: str) -> Counter[str]:
-        with ThreadPoolExecutor(KEYS_AT_ONCE) as pool:
+        with ThreadPoolExecutor(at_once) as pool:
             counts = pool.map(lambda numbered: show(policy, *numbered), enumerate(pairs, 1))
             return sum(counts, Counter[str]())
 
     off, on = shown(UNCOORDINATED), shown("latest-wins")
-    seen = f"{len(pairs)} keys; stale outputs: {off['stale']}, coordinated"
+    seen = f"{len(pairs)} keys, {at_once} at once; stale outputs: {off['stale']}, coordinated"
     seen += f" {on['stale']}; events processed twice: {off['again']}, coordinated {on['again']}"
     assert (off["stale"] > 0, on["stale"], on["again"]) == (True, 0, 0), seen
     return seen

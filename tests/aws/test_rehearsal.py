@@ -6,10 +6,15 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from unittest.mock import Mock, patch
 from uuid import uuid4
 
+import boto3
+import click
 import pytest
+from botocore.credentials import RefreshableCredentials
 from click.testing import CliRunner
 
 from inorder.errors import Failure
@@ -91,9 +96,45 @@ def test_an_interrupt_deletes_the_stack(tmp_path: Path) -> None:
     trial.delete.assert_called_once()
 
 
+@pytest.mark.parametrize(
+    ("token", "hours", "is_refused"),
+    [
+        (None, None, False),
+        ("token", None, True),
+        ("token", -1, True),
+        ("token", 1.9, True),
+        ("token", 2.1, False),
+    ],
+)
+def test_credentials_that_end_within_two_hours_are_refused(
+    monkeypatch: pytest.MonkeyPatch, token: str | None, hours: float | None, is_refused: bool
+) -> None:
+    if token:
+        monkeypatch.setenv("AWS_SESSION_TOKEN", token)
+    if hours:
+        ends = datetime.now(UTC) + timedelta(hours=hours)
+        monkeypatch.setenv("AWS_CREDENTIAL_EXPIRATION", ends.isoformat())
+    refused = pytest.raises(click.ClickException, match="within two hours")
+    with refused if is_refused else nullcontext():
+        command.check_credentials(boto3.Session())
+
+
+def test_credentials_of_a_machine_are_renewed() -> None:
+    soon = datetime.now(UTC) + timedelta(hours=1)
+    credentials: Any = RefreshableCredentials("a", "b", "token", soon, Mock(), "iam-role")
+    command.check_credentials(SimpleNamespace(get_credentials=lambda: credentials))  # type: ignore[arg-type]
+
+
 def test_only_the_name_of_a_run_can_be_removed() -> None:
     refused = CliRunner().invoke(command.main, ["--remove", NAME])
     assert (refused.exit_code, "eight hexadecimal digits" in refused.output) == (2, True)
+
+
+@pytest.mark.parametrize("concurrency", [6, 10, 100, 1000])
+def test_the_demonstration_never_needs_more_than_the_account_has(concurrency: int) -> None:
+    keys = steps.keys_at_once(concurrency)
+    needed = steps.INVOCATIONS_OF_A_KEY * keys + steps.OF_OTHERS
+    assert concurrency - steps.INVOCATIONS_OF_A_KEY < needed <= concurrency
 
 
 @pytest.mark.parametrize(
