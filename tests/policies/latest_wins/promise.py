@@ -78,19 +78,18 @@ SEVERAL_FAULTS = (
     Scenario([A], delivered=[1, 1], crashes=1, faults=1),
     Scenario([A, B], crashes=2),
     Scenario([A, B], faults=1, repeats=1),
-    *(Scenario(changes, crashes=1, faults=1) for changes in ([A, B], [A, NO_IMAGE], [A, DELETED])),
+    *(
+        Scenario(changes, crashes=1, faults=1)
+        for changes in ([A, B], [A, NO_IMAGE], [A, DELETED], [A, B, C])
+    ),
     Scenario([A, B], crashes=1, faults=1, starts=1),
     Scenario([A, DELETED], crashes=1, starts=1),
     Scenario([A, B], delivered=[1, 2, 2], crashes=1, starts=1),
     Scenario([A, B, C], crashes=1, starts=1),
     *(Scenario([A, B], delivered=events, crashes=1) for events in ([1, 2, 2], [1, 1, 2])),
+    *(Scenario([A, B], delivered=events, crashes=1, faults=1) for events in ([1, 2, 2], [1, 1, 2])),
     Scenario([A, B, C], crashes=1),
     Scenario([A, B, C], expiries=1),
-)
-# A death and a fault among three executions. The search sees the first 800,000 states or more.
-LARGEST = (
-    Scenario([A, B, C], crashes=1, faults=1),
-    *(Scenario([A, B], delivered=events, crashes=1, faults=1) for events in ([1, 2, 2], [1, 1, 2])),
 )
 # Three changes of a versioned bucket, or with a deletion, and faults.
 THREE_CHANGES = (
@@ -132,5 +131,4 @@ SUITE = Suite(
         Scenario([A, A], crashes=1),
     ),
     breakages=(),
-    largest=LARGEST,
 )

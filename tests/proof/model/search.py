@@ -27,13 +27,10 @@ class Result:
     trace: tuple[str, ...] = ()
     ended: bool = True  # it has seen all states that there are
 
-    def assert_right(self, *, is_whole: bool = True) -> None:
-        """Fail if anything is wrong, or if the search ends at its limit and should be `is_whole`.
-
-        With `-rP`, pytest shows the sizes.
-        """
+    def assert_right(self) -> None:
+        """Fail unless all states were seen, and nothing is wrong; with `-rP`, print the sizes."""
         print(self)  # noqa: T201
-        assert (self.problem, self.ended or not is_whole) == (None, True)
+        assert (self.problem, self.ended) == (None, True)
 
     def __str__(self) -> str:
         searched = f"{self.states} states, {self.transitions} transitions, depth {self.depth}"

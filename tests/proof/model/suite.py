@@ -74,7 +74,6 @@ class Suite:
     short: tuple[Scenario, ...]  # searched always
     full: tuple[Scenario, ...]  # searched by `make model`
     breakages: tuple[Breakage, ...]
-    largest: tuple[Scenario, ...] = ()  # searched by `make model`, as far as the limit allows
 
     def __str__(self) -> str:
         return self.policy.__name__
