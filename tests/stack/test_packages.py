@@ -36,12 +36,14 @@ print(json.dumps([(each.exit_code, each.output) for each in results]))
 
 @pytest.fixture(scope="module")
 def install(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Type a `pip install` of README, at the locked versions; give the folder of the commands."""
+    """Type a `pip install` of the runbook, at the locked versions; give the commands' folder."""
     folder = tmp_path_factory.mktemp("tool")
     make("wheels", f"WHEELS={folder}/out/wheels")
     environment = folder / "environment"
     ran(*UV, "venv", "--python", sys.executable, environment)
-    typed = re.findall("^pip install (.*?)(?:  +#.*)?$", (PROJECT / "README.md").read_text(), re.M)
+    typed = re.findall(
+        "^pip install (.*?)(?:  +#.*)?$", (PROJECT / "docs/operate.md").read_text(), re.M
+    )
     pip = shlex.join([*UV, "pip", "install", "--python", str(environment)])
     constraint = f"--constraint {PROJECT}/requirements.txt"
 
