@@ -21,7 +21,7 @@ TITLE = "The same events, without coordination and with it"
 MEANINGS = {
     "Object keys": "each with an old picture, and a new one over it",
     "Events delivered": "one for each upload, and each a second time",
-    "Executions": "of the state machine, which may be more than events",
+    "Executions": "one for each event, and more for events that waited or were retried",
     "Processed": "a picture was inverted",
     "Processed again": "although the same event had been processed",
     "Superseded": "dropped, because a newer event had arrived",
@@ -97,8 +97,8 @@ inverts each picture (coordination off), the other one the policy
 {_table(results)}
 <p class="quiet-text">Why more executions than events? When a lock's holder ends and a newer event
 waits, the holder starts an execution for it at once, and the one that waited ends as a duplicate.
-An event that is retried has an execution for each attempt. The table counts each event once, but
-timelines show every execution.</p>
+An event that is retried has an execution for each attempt. Below <em>Executions</em>, the table
+counts each event once, but timelines show every execution.</p>
 <noscript><p class="quiet-text">The timelines need JavaScript.</p></noscript>
 <div class="galleries">
 {galleries}</div>
