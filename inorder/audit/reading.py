@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,6 +24,7 @@ from inorder.audit.comparing import (
     reason_of,
 )
 from inorder.audit.listing import Listed, Pair
+from inorder.aws.stack import answered_at
 from inorder_fence import Fence, ObjectEvent, named_version
 from inorder_fence.fenced_output import (
     MAXIMUM_KEY_BYTES,
@@ -76,7 +76,7 @@ class Reader:
     def clock(self) -> datetime:
         """Tell what time it is for S3, whose times the listings have."""
         answer = self._lists.list_objects_v2(Bucket=self.scope.output_bucket, MaxKeys=1)
-        return parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"])
+        return answered_at(answer)
 
     def sources(self, prefix: str) -> Iterator[list[Listed]]:
         """List the sources, by pages."""

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from email.utils import parsedate_to_datetime
 from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
@@ -137,6 +138,18 @@ def read_object(s3: Any, bucket: str, key: str) -> bytes | None:
     except s3.exceptions.NoSuchKey:
         return None
     return content
+
+
+def answered_at(answer: Mapping[str, Any]) -> datetime:
+    """Tell when a service of AWS answered, by its own clock, in whole seconds.
+
+    This machine's clock may be wrong. A Failure if the answer does not say.
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.LowLevelAPI.html
+    """
+    try:
+        return parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"])
+    except (LookupError, ValueError):
+        raise Failure("AWS's answer does not say what time it is (its header Date).") from None
 
 
 class Described:

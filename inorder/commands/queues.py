@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 
 import click
 
 from inorder.aws import parked, retrying, waiting
 from inorder.aws.parked import ParkedEvent
-from inorder.aws.stack import Connection
+from inorder.aws.stack import Connection, answered_at
 from inorder.commands.terminal import deployed, print_entry, printable, say
 from inorder.wording import clock, counted, span
 from inorder_fence import stuck
@@ -112,8 +111,10 @@ def list_stuck(stack_name: str, redrive: bool) -> None:
     A key whose newest event gave up waiting is listed too. Sending that event here and elsewhere
     does no harm: messages of one event merge, and a second execution is a duplicate.
     """
-    aws, now = Connection(stack_name), datetime.now(UTC)
+    aws = Connection(stack_name)
     dynamodb, sqs, table = aws.client("dynamodb"), aws.client("sqs"), aws.stack.key_table
+    # By a clock that is a minute ahead, a living holder would seem dead, and lose its lock.
+    now = answered_at(dynamodb.scan(TableName=table, IndexName=stuck.INDEX, Limit=1))
     ids = stuck.oldest(dynamodb, table, now)
     read = (stuck.read(dynamodb, table, record_id, now) for record_id in ids)
     keys = [key for key in read if key and not key.is_retried]

@@ -1,22 +1,26 @@
-"""One sweep: which records it finds, what becomes of them, how long it takes, what it says."""
+"""A sweep, or `inorder stuck`: which records it finds, what becomes of them, what it says."""
 
 import json
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
-from types import ModuleType
+from email.utils import format_datetime
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import boto3
 import pytest
 from botocore.exceptions import ClientError
+from click.testing import Result
 
+from inorder.commands import queues
 from inorder_fence.records import retry_id
 from inorder_fence.stuck import COUNT_AT_MOST, DEAD_AFTER, INDEX
 from inorder_fence.stuck import LATE as LATE_MESSAGE
 from inorder_fence.stuck import SINCE as ATTRIBUTE
 from retry_events.retries import RETRIES_AT_MOST
+from tests.support.commands import run
 from tests.support.events import created
 from tests.support.in_process import KEY_TABLE, Context
 from tests.support.resolved_template import template
@@ -436,3 +440,63 @@ def test_records_that_are_retried_do_not_hide_a_dead_one(
     healer.put("dead", OLD, lock_token="theirs")
     assert healer.sweep() == []
     assert healer.sweep() == ["dead"]
+
+
+class Command:
+    """`inorder stuck --redrive`, on a machine whose clock is ahead of AWS's."""
+
+    def __init__(self, healer: Healer, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.date: str | None = None  # what DynamoDB's answers have as their time
+        self.dynamodb = boto3.client("dynamodb")
+        self.dynamodb.meta.events.register("after-call.dynamodb", self._answer)
+        clients = {"dynamodb": self.dynamodb, "sqs": boto3.client("sqs")}
+        stack = SimpleNamespace(
+            key_table=TABLE,
+            retry_events_queue_url=healer.function.RETRY_QUEUE_URL,
+            state_machine_arn=f"arn:aws:states:us-east-1:123456789012:stateMachine:{PRESENT}",
+        )
+        aws = SimpleNamespace(stack=stack, client=clients.__getitem__)
+        monkeypatch.setattr(queues, "Connection", lambda _: aws)
+
+    def _answer(self, parsed: dict[str, Any], **_: Any) -> None:
+        headers = parsed["ResponseMetadata"]["HTTPHeaders"]
+        del headers["date"]
+        if self.date:
+            headers["date"] = self.date
+
+    def run(self, ahead: timedelta | None) -> Result:
+        """Run it by a clock that is so far ahead; None if AWS's answers name no time."""
+        self.date = None
+        if ahead is not None:
+            self.date = format_datetime(datetime.now(UTC) - ahead, usegmt=True)
+        return run("stuck", "--redrive")
+
+
+@pytest.fixture
+def command(healer: Healer, monkeypatch: pytest.MonkeyPatch) -> Command:
+    return Command(healer, monkeypatch)
+
+
+def test_the_command_frees_locks_by_the_clock_of_aws(healer: Healer, command: Command) -> None:
+    """By this machine's clock, the holder could no longer live; it claimed the key a minute ago."""
+    ahead = timedelta(minutes=5)
+    healer.put("living", ahead + timedelta(minutes=1), lock_token="its")
+    healer.put("dead", ahead + OLD + timedelta(seconds=1), lock_token="its")
+    living = healer.record("living")
+    done = command.run(ahead)
+    assert (done.exit_code, done.stdout.count("Sent to the retry queue")) == (0, 1)
+    assert [key_of(message) for message in healer.sent()] == ["dead"]
+    assert healer.record("living") == living
+    handed_over = healer.record("dead")
+    assert "lock_token" not in handed_over
+    late = datetime.now(UTC) - datetime.fromisoformat(str(handed_over[ATTRIBUTE]))
+    assert ahead <= late < ahead + timedelta(minutes=1)
+
+
+def test_the_command_frees_no_lock_if_aws_names_no_time(healer: Healer, command: Command) -> None:
+    healer.put("dead", OLD, lock_token="its")
+    before = healer.record("dead")
+    refused = command.run(None)
+    assert refused.exit_code == 1
+    assert "does not say what time it is" in refused.stderr
+    assert (healer.sent(), healer.record("dead")) == ([], before)
