@@ -309,6 +309,24 @@ def watched(alarm: Json) -> str:
     return name.removesuffix(f".{dimension['Name']}")
 
 
+# Nothing but a person takes a message from these queues.
+AT_ONCE = {
+    "EventParkedAlarm": "ParkedEventsQueue",
+    "UndeliveredEventsAlarm": "UndeliveredEventsQueue",
+}
+
+
+def test_an_event_that_needs_a_person_alarms_at_once() -> None:
+    stack = Deployed()
+    for name, queue in AT_ONCE.items():
+        alarm = stack[name]
+        metric = (alarm["Namespace"], alarm["MetricName"], alarm["Statistic"], alarm["Threshold"])
+        assert metric == ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum", 1)
+        assert alarm["Period"] * alarm["EvaluationPeriods"] == 300
+        assert watched(alarm) == queue
+        assert queue in stack.variables("HealKeysFunction")["ALARMED_QUEUE_URLS"].split()
+
+
 def test_alarms_report_old_messages_and_functions_that_fail() -> None:
     """A message that is received three times no longer counts for the age of the oldest.
 
@@ -316,10 +334,9 @@ def test_alarms_report_old_messages_and_functions_that_fail() -> None:
     """
     stack = Deployed()
     alarms, queues = dict(stack.of(ALARM)), stack.of("SQS::Queue")
-    parked = alarms.pop("EventParkedAlarm")  # at once: a person must decide
-    assert (parked["MetricName"], parked["Threshold"]) == ("ApproximateNumberOfMessagesVisible", 1)
-    assert (parked["Period"] * parked["EvaluationPeriods"], parked["Statistic"]) == (300, "Maximum")
-    assert watched(parked) == "ParkedEventsQueue"
+    for name in AT_ONCE:
+        del alarms[name]
+    del queues["UndeliveredEventsQueue"]  # the alarm for its messages stays on
     idle = alarms.pop("NoSweepAlarm")  # a sweep that does not run makes no error
     assert (idle["MetricName"], idle["TreatMissingData"]) == ("Invocations", "breaching")
     assert (idle["ComparisonOperator"], idle["Threshold"]) == ("LessThanThreshold", 1)
