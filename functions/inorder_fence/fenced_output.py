@@ -402,16 +402,28 @@ class Fence:
         return self._replace_output(output, event, key, results)
 
     def _follow_source(self, event: ObjectEvent, key: str, results: dict[str, Result]) -> Attempt:
-        """Write the output of the source as it is now; delete the output if there is no source."""
+        """Write the output of the source as it is now; delete the output if there is none.
+
+        If that source cannot have an output, the event of another version that was uploaded is
+        superseded: the source's own event is rejected. A deletion is rejected, so that somebody
+        learns of it.
+        """
         output = self._read_own_output(key, event)  # step 1
         source = self.find_source(event)  # step 2
         if source is None:
-            return self._delete_orphan(output, event, key)
+            return self._remove_output(output, event, key, source)
         if not source.version_id:
             return Attempt.SUPERSEDED  # by a later upload, which has its own event
         if output.shows(source):
             return Attempt.SUPERSEDED  # the output is right already
-        return self._replace_output(output, source, key, results)
+        try:
+            return self._replace_output(output, source, key, results)
+        except (Rejection, self.rejection):
+            if self._remove_output(output, event, key, source) is Attempt.AGAIN:
+                return Attempt.AGAIN
+            if event.is_deletion:
+                raise
+            return Attempt.SUPERSEDED
 
     def _give_own_output(self, event: ObjectEvent, key: str, results: dict[str, Result]) -> Attempt:
         """Write a creation's own output, unless what it created has been deleted."""
@@ -452,14 +464,17 @@ class Fence:
             return Attempt.DONE
         return self._check_source(source)
 
-    def _delete_orphan(self, output: OutputState, event: ObjectEvent, key: str) -> Attempt:
-        """Take steps 3 and 4 for an output without a source."""
+    def _remove_output(
+        self, output: OutputState, event: ObjectEvent, key: str, source: ObjectEvent | None
+    ) -> Attempt:
+        """Take steps 3 and 4 for an output that `source`, or no source, cannot have."""
         if output.etag is None:
             return Attempt.DONE
         if not self._delete_output(key, output.etag):  # step 3
             return Attempt.AGAIN
-        # step 4
-        return Attempt.DONE if self.find_source(event) is None else Attempt.AGAIN
+        current = self.find_source(event)  # step 4
+        is_same = (current and current.object_id) == (source and source.object_id)
+        return Attempt.DONE if is_same else Attempt.AGAIN
 
     def _check_source(self, source: ObjectEvent) -> Attempt:
         """Take step 4: find out whether the source is still there and is still this version."""

@@ -184,6 +184,36 @@ def test_deleting_a_version_writes_the_output_of_the_previous_one() -> None:
     assert outcome(deleted(version="v2"), *calls) == "Processed"
 
 
+def test_a_later_version_without_output_supersedes_the_earlier_one() -> None:
+    """Its own event is rejected; this one was right, and nobody needs to look at it."""
+    first = no_output(), read(VersionId="v1"), write(version="v1"), source("c", "v2")
+    own = output("0B", "9", source_etag="b", source_version_id="v1")
+    bad = read("bad", "c", VersionId="v2")
+    calls = *first, own, source("c", "v2"), bad, delete("9"), source("c", "v2")
+    assert outcome(created(version="v1"), *calls) == "Superseded"
+
+
+def test_a_deleted_versions_output_goes_though_the_current_has_none() -> None:
+    """The deletion is rejected, so that somebody learns why there is no output."""
+    of_deleted = output("0B", "2", source_etag="b", source_version_id="v2")
+    bad = read("bad", "a", VersionId="v1")
+    calls = of_deleted, source("a", "v1"), bad, delete("2"), source("a", "v1")
+    answered = answer(deleted(version="v2"), *calls)
+    assert (answered["outcome"], answered["error"]) == ("Rejected", "Bad")
+    again = no_output(), source("a", "v1"), bad
+    assert outcome(deleted(version="v2"), *again) == "Rejected"
+
+
+def test_after_the_removal_of_an_output_the_current_version_is_checked() -> None:
+    """Version 2 was deleted after it was read; its deletion may have found the removed output."""
+    of_deleted = output("0B", "3", source_etag="c", source_version_id="v3")
+    bad = read("bad", "b", VersionId="v2")
+    removed = of_deleted, source("b", "v2"), bad, delete("3"), source("a", "v1")
+    written = write("A", sequencer="0C", source_etag="a", version="v1")
+    again = no_output(), source("a", "v1"), read("A", "a", VersionId="v1"), written
+    assert outcome(deleted(version="v3"), *removed, *again, source("a", "v1")) == "Processed"
+
+
 def test_a_deleted_version_leaves_the_output_of_the_current_one() -> None:
     of_current = output("0A", source_etag="a", source_version_id="v1")
     assert outcome(deleted(version="v2"), of_current, source("a", "v1")) == "Superseded"

@@ -28,6 +28,9 @@ DELETED_VERSION = (
     Scenario([A, DELETED, Deletion(2)], versioned=True),
     Scenario([A, DELETED, Deletion(1)], versioned=True),
     Scenario([A, B, Deletion(2)], versioned=True),
+    Scenario([A, NO_IMAGE], versioned=True),
+    Scenario([NO_IMAGE, B, Deletion(2)], versioned=True),
+    Scenario([A, NO_IMAGE, Deletion(2)], versioned=True),
 )
 # The bucket's versioning is suspended, or enabled: the null version changes places with others.
 SUSPENDED = (
@@ -102,6 +105,9 @@ THREE_CHANGES = (
             [A, B, Deletion(1)],
             [A, DELETED, Deletion(2)],
             [A, DELETED, Deletion(1)],
+            [A, DELETED, NO_IMAGE],
+            [NO_IMAGE, B, Deletion(2)],
+            [A, NO_IMAGE, Deletion(2)],
         )
     ),
 )

@@ -106,7 +106,10 @@ class Newest(Promise):
         newest = self.scenario.last
         while newest > 1 and self.scenario.current(newest - 1) == current:
             newest -= 1
-        if not right and newest not in state.parked | state.logged:
+        # The deletion of a version may be rejected, because the current one can have no output.
+        gone = written and self.scenario.is_deleted(written, self.scenario.last)
+        stays = gone and self.scenario.is_versioned(self.scenario.last) and not self.scenario.odd
+        if stays or (not right and newest not in state.parked | state.logged):
             return f"I1: all is quiet and the output was made from {written}, not from {current}"
         return self.check_released(state)
 
