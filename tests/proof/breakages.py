@@ -422,6 +422,21 @@ BREAKAGES = (
         "if output.order(source)",
         "if source.version_id or output.order(source)",
     ),
+    Breakage(
+        "an event is rejected for the content of a later version",
+        Search(Scenario([A, NO_IMAGE], versioned=True), "I4: 1a ends in Parked, which is not true"),
+        "if event.is_deletion:\n                raise",
+        "raise",
+    ),
+    Breakage(
+        "a deleted version's output stays if the current one has none",
+        Search(
+            Scenario([NO_IMAGE, B, Deletion(2)], versioned=True),
+            "I1: all is quiet and the output was made from 2, not from 1",
+        ),
+        "if self._remove_output(output, event, key, source) is Attempt.AGAIN:",
+        "if False:",
+    ),
 )
 
 

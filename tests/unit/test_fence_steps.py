@@ -204,7 +204,7 @@ def test_a_deleted_versions_output_goes_though_the_current_has_none() -> None:
     assert outcome(deleted(version="v2"), *again) == "Rejected"
 
 
-def test_after_the_removal_of_an_output_the_current_version_is_checked() -> None:
+def test_after_removing_an_output_the_current_version_is_checked() -> None:
     """Version 2 was deleted after it was read; its deletion may have found the removed output."""
     of_deleted = output("0B", "3", source_etag="c", source_version_id="v3")
     bad = read("bad", "b", VersionId="v2")
