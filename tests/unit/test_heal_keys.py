@@ -1,6 +1,7 @@
 """A sweep, or `inorder stuck`: which records it finds, what becomes of them, what it says."""
 
 import json
+import re
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -440,6 +441,36 @@ def test_records_that_are_retried_do_not_hide_a_dead_one(
     healer.put("dead", OLD, lock_token="theirs")
     assert healer.sweep() == []
     assert healer.sweep() == ["dead"]
+
+
+def test_a_sweep_names_only_the_attributes_its_role_may_write(healer: Healer) -> None:
+    """IAM compares all that an update names: of the key, of its condition, and what it writes.
+
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/specifying-conditions.html
+    """
+    names: set[str] = set()
+
+    def read_names(params: dict[str, Any], **_: Any) -> None:
+        expressions = f"{params['UpdateExpression']} {params['ConditionExpression']}"
+        names.update(params["Key"], re.findall(r"(?<!:)\b[a-z]\w*", expressions))
+
+    healer.at("provide-client-params.dynamodb.UpdateItem", read_names)
+    for key in ("handed over", "retried", "parked"):
+        healer.put(key, 2 * LATE)
+    healer.put_retry("retried", datetime.now(UTC) - OLD, "RETRYING")
+    healer.put_retry("parked", datetime.now(UTC) - LATE, "PARKED")
+    healer.put("rejected", OLD, event=5)
+    assert healer.sweep() == ["handed over"]
+    assert {line["message"] for line in healer.lines() if "message" in line} == {
+        *("KeyHandedOver", "KeyRetried", "KeySettled", "KeyParked")
+    }
+    [policy] = template()["Resources"]["HealKeysRole"]["Properties"]["Policies"]
+    [allowed] = (
+        statement["Condition"]["ForAllValues:StringEquals"]["dynamodb:Attributes"]
+        for statement in policy["PolicyDocument"]["Statement"]
+        if statement["Action"] == "dynamodb:UpdateItem"
+    )
+    assert sorted(names) == sorted(allowed)
 
 
 class Command:
