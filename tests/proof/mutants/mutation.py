@@ -147,13 +147,16 @@ def _other_rules(state: Json) -> Changes:
 
 
 def _exclude(one: Json, other: Json) -> bool:
-    """Tell whether two rules never fit both, as they want a variable to equal different texts."""
+    """Tell whether two rules never fit both: they want different texts or errors."""
     wanted, unwanted = _wanted(one), _wanted(other)
     return any(wanted[name].isdisjoint(unwanted[name]) for name in wanted.keys() & unwanted.keys())
 
 
 def _wanted(condition: Json) -> dict[str, set[str]]:
-    """List the texts that a condition allows, for each variable that it compares with some."""
+    """List the texts that a rule allows for what it compares: a variable, or an error's name."""
+    errors = set(condition.get("ErrorEquals", []))
+    if errors and not errors & {"States.ALL", "States.TaskFailed"}:
+        return {"error": errors}
     if "StringEquals" in condition:
         return {condition["Variable"]: {condition["StringEquals"]}}
     if "Or" in condition:
