@@ -81,9 +81,10 @@ def test_a_read_shows_what_others_have_written_before(policy: str) -> None:
     ("policy", "state"),
     [(policy, state) for policy in policies.names() for state in started_by(policy)],
 )
-def test_a_holder_starts_its_state_machine_under_a_telling_name(policy: str, state: str) -> None:
+def test_a_holder_starts_its_state_machine_with_its_newest_event(policy: str, state: str) -> None:
     parameters = policies.definition(policy)["States"][state]["Parameters"]
     assert parameters["StateMachineArn.$"] == "$$.StateMachine.Id"
+    assert parameters["Input.$"] == "States.StringToJson($.newest.event)"
     name = parameters["Name.$"]
     prefix, _, _ = name.removeprefix("States.Format('").partition("{}', States.UUID())")
     arn = f"arn:aws:states:us-east-1:123456789012:express:machine:{prefix}1:2"
@@ -94,7 +95,9 @@ def test_a_holder_starts_its_state_machine_under_a_telling_name(policy: str, sta
 @FOR_POLICIES
 def test_retries_have_jitter_and_only_the_last_takes_any_fault(policy: str) -> None:
     """Executions that were refused at the same time must not try again at the same time."""
-    for *others, last in (state["Retry"] for state in states_of(policy) if "Retry" in state):
+    # A Task that is not repeated says so.
+    tasks = [state for state in states_of(policy) if state["Type"] == "Task"]
+    for *others, last in (task["Retry"] for task in tasks):
         for retrier in (*others, last):
             if retrier["MaxAttempts"]:
                 assert retrier["JitterStrategy"] == "FULL"
