@@ -4,7 +4,7 @@ from typing import Any
 from unittest.mock import ANY
 
 from tests.policies import common, table
-from tests.policies.common import adds, refused
+from tests.policies.common import Text, adds, refused
 from tests.policies.table import EXECUTION, FAULT, NEVER, Cases, Effect, Row, Write, answer, item
 from tests.support.events import without
 
@@ -57,6 +57,7 @@ ANSWERS: list[tuple[Any, str]] = [
     ({"outcome": "Processed", "expires_at": "1"}, "Release Lock"),
     ({"outcome": "Superseded", "expires_at": "1"}, "Release Unprocessed Key"),
     (REJECTED, "Reject Object"),
+    (REJECTED | {"outcome": "Sure"}, "Reject Result"),
     *((without(REJECTED, name), "Reject Result") for name in ("error", "cause", "expires_at")),
     *((REJECTED | {"expires_at": expiry}, "Reject Result") for expiry in (1, None)),
     *(({"outcome": outcome, "expires_at": "1"}, "Reject Result") for outcome in ("Sure", 1)),
@@ -71,9 +72,9 @@ OF_FUNCTION: table.Data = FAULT | {"rejected": True}
 SUPERSEDED, UNSENT = {"inversion": answer(table.SUPERSEDED)}, {"unsent": FAULT}
 ENDS: list[tuple[table.Data, str]] = [
     (DONE_WORK, "Processed"),
-    (SUPERSEDED, "Keep Answer"),
+    *((SUPERSEDED | data, "Keep Answer") for data in ({}, {"record": item(**FREE)})),
     ({"record": item(**NEWER)}, "Superseded"),
-    ({}, "Not Parked"),
+    *((data, "Not Parked") for data in ({}, {"inversion": answer(table.UNKNOWN)})),
     *((data | {"fault": FAULT}, "Retrying") for data in (DONE_WORK, {})),
     *((data | {"fault": OF_FUNCTION}, "Parked") for data in (SUPERSEDED, {})),
     *((UNSENT | {"fault": fault}, "Not Parked") for fault in (FAULT, OF_FUNCTION)),
@@ -99,7 +100,7 @@ CHOICES = [
 NOT_CLAIMED = [table.BUSY.times(2), table.UNANSWERED, table.TIMED_OUT]
 RELEASE_FAILS: table.Targets = {
     "Release Lock Only": [table.CONDITION_FAILED],
-    "Hand Over Event": [table.BUSY.times(6), table.TIMED_OUT],
+    "Hand Over Event": [table.BUSY.times(6), table.UNANSWERED.times(3), table.TIMED_OUT],
 }
 TRANSITIONS: table.Transitions = {
     "Prepare Event": {"Sequencer?": []},
@@ -151,9 +152,11 @@ TRANSITIONS: table.Transitions = {
 
 KEY = {name: DATA[name] for name in ("object_key", "sequencer")}
 KEPT = {name: DATA[name] for name in ("object_key", "sequencer", "lock_token")}
-UNKNOWN = {"error": "UnknownResult", "cause": ANY, "expires_at": str(NEVER)}
+CONTRACT = Text(".*docs/function.md.*")
+UNKNOWN = {"error": "UnknownResult", "cause": CONTRACT, "expires_at": str(NEVER)}
 REASON = {"Error": "InvalidImage", "Cause": "cut", "rejected": True}
-LOCKED_REASON = {"Error": "KeyLocked", "Cause": ANY}
+NO_EVENT = {"Error": "InvalidEvent", "Cause": Text(".*S3 Object.*"), "rejected": True}
+LOCKED_REASON = {"Error": "KeyLocked", "Cause": Text(".*locked.*")}
 OUTPUTS = [
     *common.prepared({"lock_token": ANY, "polls": 0, "other_characters": 0} | UNRECORDED),
     *common.sequencers(),
@@ -165,6 +168,7 @@ OUTPUTS = [
     adds("Invert Image", WAITER, table.ANSWERED_PROCESSED, **DONE_WORK),
     adds("Invert Image", WAITER, table.TOO_LARGE, inversion=ANY),
     Effect("Reject Event", {}, {"object_key": "", "sequencer": "", "fault": ANY}),
+    Effect("Reject Event", DATA, INVALID | {"fault": NO_EVENT}),  # has no lock
     adds("Reject Result", WAITER, inversion=answer(UNKNOWN)),
     Effect(
         "Reject Object",
@@ -175,7 +179,9 @@ OUTPUTS = [
     adds("Hand Over Event", DATA, table.TIMED_OUT, refusal=ANY),
     Effect("Send By EventBridge", DATA, DATA, table.FORWARDED),
     adds("Send By EventBridge", DATA, table.TIMED_OUT, unsent=ANY),
+    adds("Release Lock Only", DATA, table.TIMED_OUT, refusal=ANY),
     adds("Start Newest Event", DATA, table.STARTED, newest={"is_started": True}),
+    adds("Start Newest Event", DATA, table.TIMED_OUT, refusal=ANY),
     Effect("Release Lock", DATA, {"outcome": "Processed"}, table.WRITTEN),
     Effect("Release Unprocessed Key", DATA, DATA, table.WRITTEN),
     Effect("Processed", {}, {"outcome": "Processed"}),
@@ -213,6 +219,7 @@ WRITES = [
     ),
     # The lock stays with whoever has it, and so does the time of its claim.
     Write("Record Newest Event", OLDER | THEIRS | common.SINCE, NEWEST | THEIRS | common.SINCE),
+    Write("Record Newest Event", None, NEWEST),  # the record has expired since the claim
     Write("Record Newest Event", OLDER | {"expires_at": 1, "hand_overs": 2}, NEWEST),
     *refused("Record Newest Event", DONE, MINE, DONE | THEIRS, MINE | {"sequencer": "0C"}),
     *(
@@ -241,4 +248,10 @@ STORIES = [
     "A1 1=Processed Bw w=Parked C2 2=Processed w=Parked is=C",
 ]
 
-CASES = Cases(HOLDER, CHOICES, TRANSITIONS, OUTPUTS, WRITES, STORIES, SECONDS)
+SURVIVORS = {
+    "Key State? with Choices 2 and 3 swapped": "What both rules fit, rule 1 has taken before.",
+    "Release Lock with no ResultPath": "A result replaces the input, too, if no path is named.",
+    "Wait For Lock with Seconds 6": "The holder starts the newest event, so no event is later.",
+}
+
+CASES = Cases(HOLDER, CHOICES, TRANSITIONS, OUTPUTS, WRITES, STORIES, SECONDS, SURVIVORS)
