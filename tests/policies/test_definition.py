@@ -121,9 +121,10 @@ def test_each_state_says_in_two_sentences_why_it_is_there(policy: str) -> None:
 
 
 @FOR_POLICIES
-def test_a_call_takes_seconds(policy: str) -> None:
+def test_a_call_or_a_pause_takes_seconds(policy: str) -> None:
     for state in states_of(policy):
         assert "HeartbeatSeconds" not in state  # nothing beats in an EXPRESS state machine
+        assert state.get("Seconds", 0) <= 5  # five pauses between six polls: 25 s at most
         resource = state.get("Resource", "")
         if resource == GET:
             assert state["TimeoutSeconds"] == 1

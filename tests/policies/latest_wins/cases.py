@@ -251,7 +251,6 @@ STORIES = [
 SURVIVORS = {
     "Key State? with Choices 2 and 3 swapped": "What both rules fit, rule 1 has taken before.",
     "Release Lock with no ResultPath": "A result replaces the input, too, if no path is named.",
-    "Wait For Lock with Seconds 6": "The holder starts the newest event, so no event is later.",
 }
 
 CASES = Cases(HOLDER, CHOICES, TRANSITIONS, OUTPUTS, WRITES, STORIES, SECONDS, SURVIVORS)
