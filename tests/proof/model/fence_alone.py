@@ -66,7 +66,7 @@ BROKEN = (
         "I1: all is quiet and the output was made from 1, not from None",
     ),
     Breakage(
-        "if self.find_source(event) is None",
+        "if is_same",
         "if True",
         Scenario([A, DELETED, A]),
         "I4: 2a ends in Processed, which is not true",
