@@ -289,7 +289,7 @@ def _pause(deployment: Deployment) -> Checks:
     yield _either(
         deployment.stack.is_paused,
         waiting.pause(deployment.aws),
-        "sam deploy with Paused=false ends the pause: docs/operate.md, 'Pause'.",
+        "make deploy PARAMETERS=Paused=false ends the pause: docs/operate.md, 'Pause'.",
         f"The stack is not paused: {waiting.described(deployment.aws)}.",
         ADVICE,
     )

@@ -89,6 +89,8 @@ def audit(
 
     Exit status: 0 if nothing is wrong, 3 if something is; 1 if the audit failed or was stopped.
     """
+    if foreign and not repair:
+        raise click.UsageError("--foreign needs --repair.")
     auditor = Audit(
         Connection(stack_name), prefix, older_than, cache_file(stack_name) if cache else None
     )

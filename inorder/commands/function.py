@@ -43,7 +43,7 @@ def try_handler(timeout: int, handler: str, files: tuple[Path, ...]) -> None:
     except TimeoutError as error:
         raise click.ClickException(f"{error} This machine may be too busy.") from None
     click.echo(f"Each execution, and why it ended as it did: {folder / 'console.html'}")
-    click.echo(f"To try more: inorder up --work {handler}, then inorder put FILE")
+    click.echo(f'To try more: eval "$(inorder up --work {handler})", then inorder put FILE')
     broken = [finding.text for finding in findings if finding.mark == "broken"]
     for text in broken:
         print_entry(f"broken   {text}")

@@ -16,7 +16,8 @@ def account(session: boto3.Session) -> str:
     if is_local(cloudformation):
         raise Failure(
             f"AWS_ENDPOINT_URL names a local AWS ({cloudformation.meta.endpoint_url}). Open a new"
-            " shell to use AWS, for which functions are built; `make up` deploys to the local AWS."
+            " shell to use AWS, for which functions are built. `make up` and"
+            " `sam deploy --config-env local` deploy to the local AWS: docs/engines.md."
         )
     return str(session.client("sts").get_caller_identity()["Account"])
 

@@ -22,6 +22,7 @@ from botocore.exceptions import (
 from rich.cells import cell_len, set_cell_size
 
 from inorder import commands
+from inorder.aws.log import CLOCK_DIFFERENCE
 from inorder.model.execution import Step
 from inorder.wording import in_one_line, span
 
@@ -58,6 +59,8 @@ class Time(click.ParamType):
         at = at if at.tzinfo else at.replace(tzinfo=UTC)
         if at < EARLIEST:
             self.fail(f"{value!r} is before {EARLIEST:%Y}.", param, ctx)
+        if at > datetime.now(UTC) + CLOCK_DIFFERENCE:
+            self.fail(f"{value!r} is in the future.", param, ctx)
         return at
 
 

@@ -75,6 +75,8 @@ def test_a_wrong_file_is_named(tmp_path: Path) -> None:
         ("executions --since 999999d", "'999999d' is before 1971."),
         ("executions --since 1970-12-31T23:59:59", "'1970-12-31T23:59:59' is before 1971."),
         ("executions --since soon", "Cannot read 'soon'"),
+        ("why x.png --since 2999-01-01", "'2999-01-01' is in the future."),
+        ("audit --foreign", "--foreign needs --repair."),
         *((f"redrive {options}", "Say which: ID") for options in ("", "''", "--all 0")),
         ("cost --overwrites 0.7 --older 0.7", "exceed 1"),
         ("cost --events nan", "A number is nan."),
