@@ -274,7 +274,7 @@ class Executions:
                 answered = run._replace(answers=(*run.answers, answer))
                 yield f"{who}: {label}", after.with_run(answered), problem
         else:
-            mock = "!States.TaskFailed"
+            mock = f"!{type(next_call).__name__}"
             if not isinstance(next_call, Exception):
                 mock = json.dumps({"Payload": next_call})
             yield self._go(state, run, self._step(state, run, None, mock), f"{who}: answers", None)

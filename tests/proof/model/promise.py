@@ -196,8 +196,8 @@ class Promise:
 
     def is_fault(self, state: State, run: Run, reason: str | None) -> bool:  # noqa: ARG002
         """Tell whether an event is retried for a true reason."""
-        if reason == "KeyLocked":
-            # There was another run that this one may have waited for in vain.
+        if reason in {"KeyLocked", "OutputContended"}:
+            # Another run had the lock, or all attempts of the fence met another run's writes.
             return len(self.scenario.events) > 1 or self.has_failed(state)
         # The work has one attempt. A throttled Task has more.
         had_error = self.errors(state) >= (1 if reason in ONE_ATTEMPT else TWO_ATTEMPTS)
