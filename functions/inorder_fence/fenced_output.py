@@ -402,11 +402,11 @@ class Fence:
         return self._replace_output(output, event, key, results)
 
     def _follow_source(self, event: ObjectEvent, key: str, results: dict[str, Result]) -> Attempt:
-        """Write the output of the source as it is now; delete the output if there is none.
+        """Write the output of the source as it is now; without a source, delete the output.
 
-        If that source cannot have an output, the event of another version that was uploaded is
-        superseded: the source's own event is rejected. A deletion is rejected, so that somebody
-        learns of it.
+        If the source cannot have an output, the output is deleted, too. An upload of another
+        version ends as superseded, because the source's own event is rejected. A deletion is
+        rejected, because no other event may still tell somebody.
         """
         output = self._read_own_output(key, event)  # step 1
         source = self.find_source(event)  # step 2
