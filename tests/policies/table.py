@@ -117,7 +117,10 @@ UNKNOWN = {"outcome": "Sure"}
 WRITTEN = Response({})
 NO_RECORD = Response({})
 FOUND = Response(item(status="FAILED", sequencer=SEQUENCER))
-RELEASED = Response({"Attributes": item(event="{}", sequencer="0C")["Item"]})
+STATE_MACHINE = "test"  # the name of the one in which a state is tested
+RELEASED = Response(
+    {"Attributes": item(event="{}", sequencer="0C", state_machine=STATE_MACHINE)["Item"]}
+)
 STARTED = Response({"ExecutionArn": "arn:newest", "StartDate": "then"})
 SENT = Response({"MessageId": "5f0c3a52-8a4e-4c57-9d0b-2b9a6f1e7c11"})
 FORWARDED = Response({"FailedEntryCount": 0, "Entries": [{"EventId": "5f0c3a52"}]})

@@ -10,7 +10,15 @@ import pytest
 
 from inorder.asl.definition import PUT_EVENTS, SEND, targets
 from inorder.local_aws import LocalAws
-from tests.policies.table import CREATED, EXECUTION, FAULT, TIMED_OUT, Data, Response
+from tests.policies.table import (
+    CREATED,
+    EXECUTION,
+    FAULT,
+    STATE_MACHINE,
+    TIMED_OUT,
+    Data,
+    Response,
+)
 from tests.policies.tables import STATES, TABLES
 from tests.proof.simulation.machine import first_for
 from tests.support.resolved_template import template
@@ -45,7 +53,7 @@ def run_state(
         "State": {"EnteredTime": "2026-11-20T09:30:00Z"},
         "StateMachine": {
             "Id": "arn:aws:states:us-east-1:123456789012:stateMachine:test",
-            "Name": "test",
+            "Name": STATE_MACHINE,
         },
     }
     tested: Data = local.client("stepfunctions").test_state(

@@ -12,9 +12,8 @@ PREPARED = {"object_key": "b/k", "sequencer": "0B", "lock_token": "mine", "polls
 UNRECORDED = {"unrecorded": common.UNRECORDED}
 DONE_WORK = {"inversion": answer(table.PROCESSED) | {"status": "DONE"}}
 WAITER = PREPARED | UNRECORDED | {"polls": 1, "record": item(lock_token="theirs", event="{}")}
-DATA: table.Data = (
-    WAITER | DONE_WORK | {"fault": FAULT, "newest": {"event": "{}", "sequencer": "0C"}}
-)
+NEWEST_EVENT = {"event": "{}", "sequencer": "0C", "state_machine": table.STATE_MACHINE}
+DATA: table.Data = WAITER | DONE_WORK | {"fault": FAULT, "newest": NEWEST_EVENT}
 HOLDER = DATA | {"unrecorded": {"is_recorded": True}}
 POLLS = 6
 
@@ -93,7 +92,12 @@ CHOICES = [
     Row("Rejected?", DATA, "Release Lock Only"),
     Row("Rejected?", DATA | UNSENT, "Release Lock Only"),
     Row("Newer Event?", DATA, "Start Newest Event"),
-    Row("Newer Event?", DATA | {"newest": {"event": "{}", "sequencer": "0B"}}, "Final Outcome?"),
+    Row("Newer Event?", DATA | {"newest": NEWEST_EVENT | {"sequencer": "0B"}}, "Final Outcome?"),
+    Row(
+        "Newer Event?",
+        DATA | {"newest": NEWEST_EVENT | {"state_machine": "next"}},
+        "Final Outcome?",
+    ),
     *(Row("Final Outcome?", ended, outcome) for ended, outcome in ENDS),
 ]
 

@@ -125,7 +125,7 @@ class CompiledState:
         """Take a state other than a Task, at once."""
         state, following = self._state, self._state.get("Next")
         if self._choose:
-            following = self._choose(data, context.execution.input)
+            following = self._choose(data, context)
         match state["Type"]:
             case "Wait":
                 self._wait(data)
@@ -286,7 +286,7 @@ def _value(tokens: Iterator[re.Match[str]]) -> Any:
         read = _CONTEXT[path]
         return lambda _, context: read(context)
     if path:
-        return lambda data, context: find(path, data, context.execution.input)
+        return lambda data, context: find(path, data, context)
     constant = json.loads(number) if number else literal
     return lambda _, __: constant
 
@@ -310,22 +310,25 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def chooser(state: dict[str, Any]) -> Callable[..., str]:
-    """Compile a Choice: give what tells, of its data and the execution's input, what follows.
+    """Compile a Choice: give what tells, of its data and the context, what follows.
 
     It raises if it compares an absent path.
     """
     rules = [(_condition(rule), rule["Next"]) for rule in state["Choices"]]
     default: str = state["Default"]
-    return lambda data, event=None: next(
-        (following for holds, following in rules if holds(data, event)), default
+    return lambda data, context=None: next(
+        (following for holds, following in rules if holds(data, context)), default
     )
 
 
-def find(path: str, data: Any, event: Any = None) -> Any:
-    """Follow a path in a state's input, or in the execution's."""
+def find(path: str, data: Any, context: Context | None = None) -> Any:
+    """Follow a path in a state's input or, in its context, in the execution's."""
+    if context and path in _CONTEXT:
+        return _CONTEXT[path](context)
     is_of_event, names = _names(path)
     if is_of_event:
-        data = event
+        assert context
+        data = context.execution.input
     for name in names:
         if not isinstance(data, dict) or name not in data:
             raise UncaughtError(f"{path.removeprefix(_INPUT)} is absent")
@@ -340,30 +343,32 @@ def _names(path: str) -> tuple[bool, list[str]]:
     return path.startswith(_INPUT), names
 
 
-def _condition(rule: dict[str, Any]) -> Callable[[Any, Any], bool]:
+def _condition(rule: dict[str, Any]) -> Callable[[Any, Context | None], bool]:
     if "And" in rule:
         parts = [_condition(part) for part in rule["And"]]
-        return lambda data, event: all(part(data, event) for part in parts)
+        return lambda data, context: all(part(data, context) for part in parts)
     if "Or" in rule:
         parts = [_condition(part) for part in rule["Or"]]
-        return lambda data, event: any(part(data, event) for part in parts)
+        return lambda data, context: any(part(data, context) for part in parts)
     if "Not" in rule:
         negated = _condition(rule["Not"])
-        return lambda data, event: not negated(data, event)
+        return lambda data, context: not negated(data, context)
     variable: str = rule["Variable"]
     [(operator, operand)] = [
         entry for entry in rule.items() if entry[0] not in {"Variable", "Next"}
     ]
     if operator == "IsPresent":
 
-        def is_present(data: Any, event: Any) -> bool:
+        def is_present(data: Any, context: Context | None) -> bool:
             with suppress(UncaughtError):
-                find(variable, data, event)
+                find(variable, data, context)
                 return bool(operand)
             return not operand
 
         return is_present
     compare = _OPERATORS[operator.removesuffix("Path")]
     if operator.endswith("Path"):
-        return lambda data, event: compare(find(variable, data, event), find(operand, data, event))
-    return lambda data, event: compare(find(variable, data, event), operand)
+        return lambda data, context: compare(
+            find(variable, data, context), find(operand, data, context)
+        )
+    return lambda data, context: compare(find(variable, data, context), operand)
