@@ -7,8 +7,9 @@ the lock of a dead execution. Why no living holder loses its lock:
    the lock is there, nothing changes that time: `Record Newest Event` keeps it.
 2. The execution began before that time, and Express ends it `EXECUTION` after it began. Its
    function has ended by then, too: tests/policies/test_sweep.py adds up the seconds.
-3. A sweep frees a lock in the write that hands the event over. That write asks for the time that
-   was read, so it has no effect if another execution has claimed the key meanwhile.
+3. A sweep frees a lock in the write that hands the event over. That write asks for the time and
+   the sequencer that were read, so it has no effect if another execution has claimed the key, or
+   recorded a newer event, meanwhile.
 4. The time must be `DEAD_AFTER` ago. So the clock of the sweep may be less than `CLOCKS_DIFFER`
    ahead of the clock of Step Functions. If it is behind, a lock is freed later.
 
@@ -44,7 +45,7 @@ from inorder_fence import records
 # A record is in the index for as long as it has this attribute: the time of the claim that took its
 # lock or, without a lock, of its last claim or sweep, or of the first event recorded since then.
 INDEX, SINCE = "InProgress", "in_progress_since"
-LOCK = "lock_token"
+SEQUENCER, LOCK = "sequencer", "lock_token"
 FREE = f"REMOVE {LOCK}, execution"
 LEAVE = f"{FREE}, {SINCE}"
 # How often it was handed over since that claim: it takes a day until then, twelve minutes or
@@ -167,15 +168,19 @@ def hand_over(
         sqs.send_message(QueueUrl=retry_queue_url, MessageBody=message)
 
     def update(change: str, **values: dict[str, str]) -> None:
-        """Change the record, unless it has been claimed, or handed over, since it was read."""
+        """Change the record, unless it has been claimed, or handed over, since it was read.
+
+        If a newer event has been recorded, the next sweep decides about that one.
+        """
+        read = [name for name in (SINCE, SEQUENCER) if name in key.record]
         with suppress(dynamodb.exceptions.ConditionalCheckFailedException):
             dynamodb.update_item(
                 TableName=table,
                 Key={"id": {"S": key.id}},
                 UpdateExpression=change,
-                ConditionExpression=f"{SINCE} = :since",
+                ConditionExpression=" AND ".join(f"{name} = :read_{name}" for name in read),
                 ExpressionAttributeValues={
-                    ":since": key.record[SINCE],
+                    **{f":read_{name}": key.record[name] for name in read},
                     **{f":{name}": value for name, value in values.items()},
                 },
             )

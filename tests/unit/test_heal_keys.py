@@ -412,6 +412,20 @@ def test_a_hand_over_frees_only_the_dead_executions_lock(healer: Healer) -> None
     assert healer.record("claimed meanwhile")["lock_token"] == "another"  # noqa: S105
 
 
+def test_an_event_recorded_during_a_sweep_is_not_settled(healer: Healer) -> None:
+    """A waiter has recorded it, and dies. The record's time is that of the event before."""
+    healer.put("x", 2 * LATE, sequencer="0A")
+    healer.put_retry("x", datetime.now(UTC) - LATE, "PARKED")
+
+    def record(**_: Any) -> None:
+        newer = {"sequencer": "0B", "event": json.dumps(created("x", sequencer="0B"))}
+        healer.table.put_item(Item=healer.record("x") | newer)
+
+    healer.at("before-call.dynamodb.UpdateItem", record)
+    assert (healer.sweep(), healer.indexed()) == ([], ["input/x"])
+    assert healer.sweep() == ["x"]
+
+
 @pytest.mark.parametrize(
     ("retried", "sent"),
     [(timedelta(seconds=-5), []), (timedelta(seconds=5), ["x"])],
@@ -456,7 +470,7 @@ def test_a_sweep_names_only_the_attributes_its_role_may_write(healer: Healer) ->
 
     healer.at("provide-client-params.dynamodb.UpdateItem", read_names)
     for key in ("handed over", "retried", "parked"):
-        healer.put(key, 2 * LATE)
+        healer.put(key, 2 * LATE, sequencer="0A")
     healer.put_retry("retried", datetime.now(UTC) - OLD, "RETRYING")
     healer.put_retry("parked", datetime.now(UTC) - LATE, "PARKED")
     healer.put("rejected", OLD, event=5)
