@@ -159,8 +159,9 @@ def _handle(record: SQSRecord) -> str:
     cannot_park = False
     if isinstance(decision, Park):
         try:
+            now = time.time()  # before it is sent: a redrive of it may come before the answer
             sqs.send_message(QueueUrl=PARKED_QUEUE_URL, MessageBody=decision.body)
-            _mark_parked(event)
+            _mark_parked(event, now)
         except (BotoCoreError, ClientError) as error:
             details["refusal"] = str(error)
             decision, cannot_park = message.postpone(), True
@@ -197,20 +198,22 @@ def _start_or_wait(event: Fault | Waiting, details: dict[str, Any]) -> Wait | St
 def _wait_for_other_message(fault: Fault, decision: Start | Park) -> Wait | Merged | None:
     """Take the stream of a message's event. If another message has it, give what to do instead."""
     status: streams.Status = "PARKING" if isinstance(decision, Park) else "RETRYING"
-    stream = _take(fault, status)
+    now = time.time()
+    stream = _take(fault, status, now)
     if stream is None:
         return None
-    seconds = stream.seconds_to_wait(fault, time.time(), EXECUTION_SECONDS)
+    seconds = stream.seconds_to_wait(fault, now, EXECUTION_SECONDS)
     if seconds is None:
         return Merged()
     if seconds:
         return Wait(seconds, "RetryMerging")
-    return fault.message.postpone() if _take(fault, status, stream) else None
+    return fault.message.postpone() if _take(fault, status, now, stream) else None
 
 
-def _take(fault: Fault, status: streams.Status, before: Stream | None = None) -> Stream | None:
+def _take(
+    fault: Fault, status: streams.Status, now: float, before: Stream | None = None
+) -> Stream | None:
     """Take the stream of a message's event, or give the stream for which that is refused."""
-    now = time.time()
     taken = streams.taken(KEY_TABLE, fault, before, now, status, STATE_MACHINE, EXECUTION_SECONDS)
     try:
         dynamodb.put_item(**taken)
@@ -219,11 +222,11 @@ def _take(fault: Fault, status: streams.Status, before: Stream | None = None) ->
     return None
 
 
-def _mark_parked(event: Fault | Waiting | None) -> None:
+def _mark_parked(event: Fault | Waiting | None, now: float) -> None:
     """Finish the other messages of a parked event. If that fails, they wait, and then park it."""
     with suppress(BotoCoreError, ClientError, LookupError):
         if isinstance(event, Fault):
-            _take(event, "PARKED")
+            _take(event, "PARKED", now)
 
 
 def _start(name: str, text: str) -> str:

@@ -39,6 +39,9 @@ MAXIMUM_REASONS, REASON_CHARACTERS = 10, 200
 LOCKED, LOCKED_GROWTHS = "KeyLocked", 6
 # However short the patience, it is tried for a day while its execution cannot be started.
 LOCKED_PATIENCE = 86_400.0
+# For how long after its patience an event is refused before it is parked: in a pause, its patience
+# may end before anybody has tried it.
+REFUSED_SECONDS = 3_600.0
 # How often an event is retried after an error that the event itself makes likely, however long the
 # patience. A function is out of time also while S3 does not answer: 12 retries take three quarters
 # of an hour. No outage makes it crash, or run out of memory.
@@ -118,6 +121,10 @@ class Message:
         """Decide what to do when a service refuses: wait, for longer with each delivery."""
         return _wait(self.delay(self.receives - 1))
 
+    def refused(self) -> float:
+        """Tell for how many seconds a service has refused it, from its deliveries."""
+        return sum(self.delay(number) for number in range(self.receives - 1))
+
 
 @dataclass(frozen=True)
 class Start:
@@ -159,10 +166,9 @@ class Waiting:
     def decide_again(self, refusal: str, now: float, patience: float) -> Wait | Park:
         """Decide what to do when the execution could not be started.
 
-        How long it waited before does not count. For how long it was refused, its deliveries tell.
+        How long it waited before does not count.
         """
-        refused = sum(self.message.delay(number) for number in range(self.message.receives - 1))
-        if refused < patience and now < self.message.sent + LONGEST_LIFE:
+        if self.message.refused() < patience and now < self.message.sent + LONGEST_LIFE:
             return self.message.postpone()
         body = json.loads(retry_message(self.body["event"], NOT_STARTED, refusal, ""))
         return Park(as_json(body | {"outcome": "Parked"}))
@@ -223,7 +229,8 @@ class Fault:
     def decide_again(self, refusal: str, now: float, patience: float) -> Wait | Park:
         """Decide what to do when the execution could not be started."""
         patience = max(patience, LOCKED_PATIENCE) if self._is_locked() else patience
-        if now >= self.since + patience:
+        is_over = now >= self.since + patience and self.message.refused() >= REFUSED_SECONDS
+        if is_over or now >= self.message.sent + LONGEST_LIFE:
             return self._park(refusal)
         return self.message.postpone()
 

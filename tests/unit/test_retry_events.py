@@ -161,7 +161,7 @@ LOCKED_TEXT = f"KeyLocked: {LOCKED['Cause']}"
 
 
 def test_events_of_locked_keys_wait_briefly_and_count_no_failure() -> None:
-    never_started = fault(EVENT, LOCKED)
+    never_started = fault(EVENT, LOCKED, receives=20)
     assert isinstance(never_started.decide_again("refused", NOW + DAY - 1, 0), Wait)
     assert isinstance(never_started.decide_again("refused", NOW + DAY, 0), Park)
     event = EVENT
@@ -182,7 +182,21 @@ def test_events_of_locked_keys_wait_briefly_and_count_no_failure() -> None:
     waiting = fault(later, LOCKED, sent=NOW + DAY * 20)
     assert waiting.since == NOW + DAY * 9
     assert isinstance(decide(waiting, after=20 * DAY + 60), Start)
-    assert isinstance(waiting.decide_again("refused", NOW + DAY * 20, DAY), Park)
+    assert isinstance(waiting.decide_again("refused", NOW + DAY * 20, DAY), Wait)
+
+
+def test_one_refusal_after_a_long_pause_parks_nothing() -> None:
+    """In the pause, its patience ended before anybody tried it."""
+    end = NOW + 9 * DAY
+    decisions = [
+        fault(EVENT, receives=receives).decide_again("refused", end, HOUR)
+        for receives in range(1, 30)
+    ]
+    kinds = [type(decision) for decision in decisions]
+    assert kinds == [Wait] * kinds.count(Wait) + [Park] * kinds.count(Park)
+    refused = sum(decision.seconds for decision in decisions if isinstance(decision, Wait))
+    assert HOUR < refused < 2 * HOUR
+    assert isinstance(fault(EVENT).decide_again("refused", NOW + 13 * DAY, HOUR), Park)
 
 
 @pytest.mark.parametrize(
@@ -756,6 +770,25 @@ def test_a_parked_event_ends_waiting_messages_but_no_later_failures(retries: Ret
     retries.send(FAULT)
     retries.poll(1)
     retries.poll(6)
+    assert retries.counts() == (1, 0)
+
+
+def test_a_redrive_during_the_parking_is_retried(retries: Retries) -> None:
+    retries.send(LAST)
+    sent: list[str] = []
+
+    def answer_late(**_: Any) -> None:
+        if not sent:
+            sent.append(FAULT)
+            retries.now += 1
+            retries.send(FAULT)
+            retries.now += 1
+
+    retries.sqs.meta.events.register("after-call.sqs.SendMessage", answer_late)
+    retries.poll(2)
+    assert (len(retries.parked()), retries.status()) == (1, "PARKED")
+    retries.poll()
+    retries.poll(12)
     assert retries.counts() == (1, 0)
 
 
