@@ -32,13 +32,16 @@ SHARED = (
     PROJECT / "bench" / "workloads.py",
     PROJECT / "functions" / "invert_image" / "inversion.py",
 )
-FENCE = tuple(sorted((PROJECT / "functions" / "inorder_fence").glob("*.py")))
+FUNCTIONS = PROJECT / "functions"
+FENCE = tuple(
+    FUNCTIONS / "inorder_fence" / f"{name}.py"
+    for name in ("fenced_output", "object_event", "records")
+)
 # Beside its own module.
 MORE = {
     "inorder": (
         PROJECT / asl_file("latest-wins"),
-        *sorted((PROJECT / "functions").glob("i*/*.py")),  # the image function and the fence
-        *sorted((PROJECT / "functions" / "retry_events").glob("*.py")),
+        *sorted(FUNCTIONS.glob("*/*.py")),
     ),
     "fenced-function": FENCE,
     "sqs-fence": FENCE,
