@@ -34,18 +34,19 @@ down: install ## Stop it again
 
 # Of a wrong edit of an ASL file that the check does not find, TestState names the state within half a minute.
 # Then the other tests run, the quick ones first; ten failures are enough to see what a wrong edit broke. The tests with a
-# local AWS wait much, for locks and schedules: five at a time keep two cores busy.
+# local AWS wait much, for locks and schedules: five at a time keep two cores busy, and those that wait longest begin first.
 # What the model has searched is not searched again on the same files, except by CI and at night.
 # The tests of the web page get a browser. Without one, the last line says why they did not run, and CI fails.
 PYTEST = $(BIN)/python -m pytest --maxfail 10
+WAITING = tests/aws tests/stack/test_recovery.py tests/stack/test_try.py
 QUICK = tests/unit tests/template tests/policies --ignore tests/policies/test_states.py
-SLOW = tests/console tests/proof tests/stack tests/aws
+SLOW = tests/console tests/proof $(filter-out $(WAITING),$(wildcard tests/stack/test_*.py))
 PAGE = tests/console/test_views.py
 
 test: install ## Run the tests, the quick ones first: make test [NIGHT=1], which runs them in full
 	@$(MAKE) --no-print-directory --jobs 2 check states
 	@missing=$$($(BIN)/python -m tests.support.browser $(PAGE)) || exit 1; \
-	$(if $(CI)$(NIGHT),,ONCE=1) $(PYTEST) -n 5 --dist loadfile --no-loadscope-reorder $(QUICK) $(SLOW) $${missing:+--ignore $(PAGE)} || exit 1; \
+	$(if $(CI)$(NIGHT),,ONCE=1) $(PYTEST) -n 5 --dist loadfile --no-loadscope-reorder $(WAITING) $(QUICK) $(SLOW) $${missing:+--ignore $(PAGE)} || exit 1; \
 	if [ "$$missing" ]; then echo "$$missing"; [ "$$CI" != true ]; fi
 
 check: install
