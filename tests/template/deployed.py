@@ -70,8 +70,3 @@ def state_machine_arn(policy: str) -> str:
 
 def listed(one_or_more: Any) -> list[Any]:
     return one_or_more if isinstance(one_or_more, list) else [one_or_more]
-
-
-def granting(*rows: tuple[str, str]) -> set[Grant]:
-    """Give what rows of a resource and of its actions grant."""
-    return {(action, resource) for resource, actions in rows for action in actions.split()}

@@ -1,24 +1,14 @@
-"""The template of examples/content_hash: rights of the state machine, and times that must fit."""
+"""The template of examples/content_hash: times that must fit."""
 
 import json
 
 from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.asl.seconds import longest_execution
 from tests.support.contents import EXAMPLE, app
-from tests.template.deployed import Deployed, Grant
+from tests.template.deployed import Deployed
 
 STACK = Deployed(file="examples/content_hash/template.yaml")
 DEFINITION = json.loads((EXAMPLE / "content_hash.asl.json").read_text(encoding="utf-8"))
-RESOURCES = {"dynamodb": "Contents.Arn", "events": "UniqueEvents.Arn"}
-
-
-def test_the_state_machine_may_do_only_what_its_states_do() -> None:
-    needed: set[Grant] = set()
-    for state in DEFINITION["States"].values():
-        if state["Type"] == "Task":
-            service, action = state["Resource"].removeprefix("arn:aws:states:::").split(":")
-            needed.add((f"{service}:{action[0].upper()}{action[1:]}", RESOURCES[service]))
-    assert STACK.grants("StateMachineRole") == needed
 
 
 def test_a_batch_ends_before_the_functions_timeout_and_its_redelivery() -> None:

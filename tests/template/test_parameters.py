@@ -58,13 +58,16 @@ def test_another_policy_changes_only_what_starts_events() -> None:
 
     So the other tests of this file need only one policy.
     """
-    one, *others = (Deployed(Policy=policy) for policy in POLICIES)
+    (first, one), *others = ((name, Deployed(Policy=name)) for name in POLICIES)
+    starting = json.dumps(one["RetryEventsRole"])
     changing = {"EventsRule", "RetryEventsFunction", "RetryEventsRole"}  # what starts executions
     changing |= {"HealKeysFunction"}  # it compares who has written a record
-    for other in others:
+    for another, other in others:
         before, after = one.resources, other.resources
         assert after.keys() == before.keys()
         assert {name for name in before if before[name] != after[name]} <= changing
+        started = replaced(starting, state_machine_arn(first), state_machine_arn(another))
+        assert json.dumps(other["RetryEventsRole"]) == started
         # Without a name, which would replace it.
         assert set(other["EventsRule"]) == {"EventPattern", "Targets"}
         assert other.target() | {"Arn": one.target()["Arn"]} == one.target()

@@ -6,28 +6,29 @@ import pytest
 
 from inorder import PROJECT
 from tests.support.resolved_template import Json
-from tests.template.deployed import KEY, Deployed, listed
+from tests.template.deployed import KEY, Deployed, listed, state_machine_arn
 
 STACK = Deployed(KmsKeyArn=KEY)
 PAGE = (PROJECT / "docs/permissions.md").read_text(encoding="utf-8")
 
 
+# What a right is on, and what of it the page leaves out.
+MACHINE = state_machine_arn("")
+RESOURCE = rf"arn:aws:s3:::\w+(/\*)?|\w+\.Arn(/index/\w+)?|{MACHINE}\S+|\w+StateMachine|{KEY}|\*"
+LEFT_OUT = rf"^arn:aws:s3:::|\.Arn\b|^{MACHINE.removesuffix('stack_')}"
+
+
 def shown(names: object) -> str:
-    """Write names as the page has them: without the region and the account of this test."""
-    texts = (
-        "".join(re.split(r"^arn:aws:s3:::|\.Arn\b|^arn:aws:(?!kms).*:", name))
-        for name in listed(names)
-    )
+    texts = ("".join(re.split(LEFT_OUT, name)) for name in listed(names))
     return ", ".join(f"`{'KmsKeyArn'.join(text.split(KEY))}`" for text in texts)
 
 
 def row(statement: Json) -> str:
-    condition = statement.get("Condition")
-    [(operator, compared)] = condition.items() if condition else [("", {})]
+    assert all(re.fullmatch(RESOURCE, resource) for resource in listed(statement["Resource"]))
     on = shown(statement["Resource"])
-    for key, value in compared.items():
-        of = "REGION".join(shown(value).split("us-east-1"))
-        on += f" if `{key}` is {of}" if operator else ""
+    for compared in statement.get("Condition", {}).values():
+        for key, value in compared.items():
+            on += f" if `{key}` is {'REGION'.join(shown(value).split('us-east-1'))}"
     return f"| {shown(statement['Action'])} | {on} | "
 
 

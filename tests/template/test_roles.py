@@ -1,10 +1,12 @@
 """Least privilege and encryption, in the template that SAM has transformed.
 
 The ASL files tell what the role of the state machines needs: nothing may be missing, and nothing
-more may be there. No local engine enforces this role.
+more may be there. No local engine enforces this role. `test_permissions_page` lists what every role
+of the main template may do.
 """
 
 import json
+from collections.abc import Iterator
 
 import pytest
 
@@ -22,7 +24,6 @@ from tests.template.deployed import (
     TEMPLATES,
     Deployed,
     Grant,
-    granting,
     listed,
     state_machine_arn,
 )
@@ -33,47 +34,44 @@ LOGGING = (
     *("logs:DeleteLogDelivery", "logs:ListLogDeliveries", "logs:PutResourcePolicy"),
     *("logs:DescribeResourcePolicies", "logs:DescribeLogGroups"),
 )
-# The action that an integration needs, and how IAM names what the ASL's parameter names.
-INTEGRATIONS = {
-    "dynamodb:putItem": ("dynamodb:PutItem", "TableName"),
-    "dynamodb:getItem": ("dynamodb:GetItem", "TableName"),
-    "dynamodb:updateItem": ("dynamodb:UpdateItem", "TableName"),
-    "events:putEvents": ("events:PutEvents", "EventBusName"),
-    "lambda:invoke": ("lambda:InvokeFunction", "FunctionName"),
-    "sqs:sendMessage": ("sqs:SendMessage", "QueueUrl"),
+# What of an integration's parameters names the resource.
+RESOURCES = {
+    "dynamodb": "TableName",
+    "events": "EventBusName",
+    "lambda": "FunctionName",
+    "sqs": "QueueUrl",
 }
-FILES = {
-    machine: resource["DefinitionUri"]
-    for machine, resource in of_type(template()["Resources"], "Serverless::StateMachine").items()
+MACHINES = {
+    file: machines
+    for file in TEMPLATES
+    if (machines := of_type(template(file)["Resources"], "Serverless::StateMachine"))
 }
 OF_EACH = next(policy.name for policy in policies.policies() if policy.fence == "each")
 EVERYTHING = {"Policy": OF_EACH}
 
 
-def needed(stack: Deployed, machine: str) -> set[Grant]:
-    """Derive from the ASL and its substitutions what a state machine needs."""
-    grants: set[Grant] = set()
-    for state in json.loads((PROJECT / FILES[machine]).read_text())["States"].values():
-        if state.get("Resource") == START:
-            grants.add(("states:StartExecution", state_machine_arn("*")))
-        elif state["Type"] == "Task":
-            action, field = INTEGRATIONS[state["Resource"].removeprefix("arn:aws:states:::")]
-            [parameters] = state["Parameters"].get("Entries", [state["Parameters"]])
-            substitution = parameters[field].removeprefix("${").removesuffix("}")
-            resource = stack[machine]["DefinitionSubstitutions"][substitution]
-            grants.add((action, f"{resource.removesuffix('.Arn')}.Arn"))
-    return grants
+def needed(file: str, stack: Deployed) -> Iterator[Grant]:
+    """Derive from the ASL files of a template and their substitutions what they need."""
+    for name, machine in MACHINES[file].items():
+        definition = (PROJECT / file).parent / machine["DefinitionUri"]
+        for state in json.loads(definition.read_text(encoding="utf-8"))["States"].values():
+            if state.get("Resource") == START:
+                yield "states:StartExecution", state_machine_arn("*")
+            elif state["Type"] == "Task":
+                service, call = state["Resource"].removeprefix("arn:aws:states:::").split(":")
+                action = "InvokeFunction" if service == "lambda" else call[0].upper() + call[1:]
+                [parameters] = state["Parameters"].get("Entries", [state["Parameters"]])
+                substitution = parameters[RESOURCES[service]].removeprefix("${").removesuffix("}")
+                resource = stack[name]["DefinitionSubstitutions"][substitution]
+                yield f"{service}:{action}", f"{resource.removesuffix('.Arn')}.Arn"
 
 
-def test_the_state_machines_may_do_only_what_their_definitions_do() -> None:
-    stack = Deployed()
-    assert {machine["RoleArn"] for machine in stack.of(MACHINE).values()} == {
-        "StateMachineRole.Arn"
-    }
+@pytest.mark.parametrize("file", MACHINES)
+def test_state_machines_may_do_only_what_their_definitions_do(file: str) -> None:
+    stack = Deployed(file=file)
+    [role] = {machine["RoleArn"].removesuffix(".Arn") for machine in stack.of(MACHINE).values()}
     log = {(action, "*") for action in LOGGING}
-    assert stack.grants("StateMachineRole") == log.union(
-        *(needed(stack, machine) for machine in FILES)
-    )
+    assert stack.grants(role) - log == set(needed(file, stack))
 
 
 @pytest.mark.parametrize("policy", policies.policies(), ids=lambda policy: policy.name)
@@ -92,12 +90,14 @@ def test_the_rule_matches_what_the_policy_handles(policy: Policy) -> None:
 
 
 def test_the_work_policy_suits_every_policy_and_deletes_if_needed() -> None:
-    """Of another policy, events may still run or be retried. Only `EVERYTHING` is listed below."""
+    """Of another policy, events may still run or be retried."""
     one, *others = (Deployed(Policy=policy.name) for policy in policies.policies())
     for other in others:
         assert other["WorkFunctionPolicy"] == one["WorkFunctionPolicy"]
     kept = Deployed(HandleDeletions="false").grants("InvertImageRole")
-    assert one.grants("InvertImageRole") - kept == {("s3:DeleteObject", f"{OUTPUTS}/*")}
+    assert one.grants("InvertImageRole") - kept == {
+        ("s3:DeleteObject", "arn:aws:s3:::OutputBucket/*")
+    }
 
 
 @pytest.mark.parametrize("deletions", ["true", "false"])
@@ -126,48 +126,6 @@ def test_the_description_of_the_work_policy_does_not_change() -> None:
         policy = Deployed(**parameters)["WorkFunctionPolicy"]
         assert policy["Description"] == text
         assert not {"ManagedPolicyName", "Path"} & policy.keys()  # these replace it, too
-
-
-INPUTS, OUTPUTS = "arn:aws:s3:::InputBucket", "arn:aws:s3:::OutputBucket"
-# What each function may do to which resource, beside its log.
-FUNCTIONS: dict[str, list[tuple[str, str]]] = {
-    "InvertImage": [
-        # Without s3:ListBucket, S3 answers 403, not 404, for a missing object. Beside it, AWS names
-        # another right for versions. No engine at hand needs them.
-        # https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectVersions.html
-        (INPUTS, "s3:ListBucket s3:ListBucketVersions"),
-        (f"{INPUTS}/*", "s3:GetObject s3:GetObjectVersion"),
-        (OUTPUTS, "s3:ListBucket"),
-        (f"{OUTPUTS}/*", "s3:GetObject s3:PutObject s3:DeleteObject"),  # a condition must read
-    ],
-    "HealKeys": [
-        ("KeyTable.Arn/index/InProgress", "dynamodb:Scan"),
-        ("KeyTable.Arn", "dynamodb:GetItem dynamodb:UpdateItem"),
-        ("RetryEventsQueue.Arn", "sqs:SendMessage"),
-        # No function receives the messages of these queues, which SQS deletes after 14 days.
-        ("ParkedEventsQueue.Arn", "sqs:GetQueueAttributes"),
-        ("UndeliveredEventsQueue.Arn", "sqs:GetQueueAttributes"),
-        # Nor, in a pause, of these.
-        ("RetryEventsQueue.Arn", "sqs:GetQueueAttributes"),
-        ("WaitingEventsQueue.Arn", "sqs:GetQueueAttributes"),
-    ],
-    "RetryEvents": [
-        (state_machine_arn(OF_EACH), "states:StartExecution"),
-        ("KeyTable.Arn", "dynamodb:PutItem"),
-        ("RetryEventsQueue.Arn", "sqs:ReceiveMessage sqs:DeleteMessage sqs:SendMessage"),
-        ("RetryEventsQueue.Arn", "sqs:ChangeMessageVisibility sqs:GetQueueAttributes"),
-        ("WaitingEventsQueue.Arn", "sqs:ReceiveMessage sqs:DeleteMessage sqs:SendMessage"),
-        ("WaitingEventsQueue.Arn", "sqs:ChangeMessageVisibility sqs:GetQueueAttributes"),
-        ("ParkedEventsQueue.Arn", "sqs:SendMessage"),
-    ],
-}
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_function_may_do_only_what_is_listed_and_log(name: str) -> None:
-    stack = Deployed(**EVERYTHING)
-    logs = ("FunctionLogGroup.Arn", "logs:CreateLogStream logs:PutLogEvents")
-    assert stack.grants(f"{name}Role") == granting(*FUNCTIONS[name], logs)
 
 
 # https://docs.aws.amazon.com/step-functions/latest/dg/procedure-create-iam-role.html
@@ -215,18 +173,14 @@ LIMITS: dict[tuple[str, ...], Json] = {
 }
 
 
-def test_the_stack_has_no_other_roles_and_grants_nothing_else() -> None:
+def test_a_right_has_its_condition_and_no_other_field() -> None:
     stack = Deployed(**EVERYTHING, KmsKeyArn=KEY)
-    roles = {f"{name}Role" for name in (*FUNCTIONS, "StateMachine", "Events")}
-    assert stack.of("IAM::Role").keys() == roles
-    for name in roles:
+    for name in stack.of("IAM::Role"):
         for statement in stack.statements(name):
             assert set(statement) - {"Condition"} == {"Effect", "Action", "Resource"}
             if statement["Resource"] != KEY:
                 limit = LIMITS.get((name, *listed(statement["Action"])))
                 assert statement.get("Condition") == limit, name
-    read = stack.variables("HealKeysFunction")["ALARMED_QUEUE_URLS"].split()
-    assert sorted(read) == sorted(SENDERS)
 
 
 TLS_ONLY = {
@@ -262,6 +216,8 @@ def test_queues_are_encrypted_and_take_named_senders_messages_over_tls() -> None
     """SQS is reported to refuse a statement with two resources; no linter tells."""
     stack = Deployed()
     assert stack.of("SQS::Queue").keys() == SENDERS.keys()
+    read = stack.variables("HealKeysFunction")["ALARMED_QUEUE_URLS"].split()
+    assert sorted(read) == sorted(SENDERS)
     for name, senders in SENDERS.items():
         assert stack[name]["SqsManagedSseEnabled"] is True
         policy = stack[f"{name}Policy"]
