@@ -213,18 +213,22 @@ def test_the_documents_lines_are_among_those_its_command_prints() -> None:
 
 def test_the_readme_has_the_dollars_of_the_bill() -> None:
     month = Workload(5e6, overwrites=0.1)
-    alone = next(
-        contender for contender in cost.contenders() if contender.name == "fenced-function"
-    )
     works = month, replace(month, log_data=False), replace(month, log_level="ERROR")
-    bills = [cost.bill_of_contender(alone, month), *(cost.bill_of(LATEST, work) for work in works)]
-    fence, whole, without_data, failures = (round(bill.dollars) for bill in bills)
+    bills = [cost.bill_of(LATEST, work) for work in works]
+    whole, without_data, failures = (round(bill.dollars) for bill in bills)
     text = (PROJECT / "README.md").read_text()
     sentence = (
         f"[{whole}](docs/cost.md), {without_data} with a log without data, {failures} with the"
     )
     assert sentence in text
-    assert f"(examples/fence_alone/template.yaml) | {fence} |" in text
+    contenders = {contender.name: contender for contender in cost.contenders()}
+    for name, source in {
+        "fenced-function": "examples/fence_alone/template.yaml",
+        "sqs-fence": "bench/contenders/sqs_fence.py",
+        "fifo-fence": "bench/contenders/fifo_fence.py",
+    }.items():
+        amount = round(cost.bill_of_contender(contenders[name], month).dollars)
+        assert f"({source}) | {amount} |" in text, name
     page = (PROJECT / "docs" / "cost.md").read_text()
     rows = re.findall(r"^\| `(?:ALL|ERROR)`.* \| (\d+) \|", page, re.M)
     assert rows == [str(amount) for amount in (whole, without_data, failures)]
