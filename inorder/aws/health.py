@@ -31,7 +31,7 @@ RIGHT, ADVICE, WRONG, UNKNOWN = "right", "advice", "WRONG", "unknown"
 # In the codes with which services answer that there is no such bucket, rule, queue or role.
 MISSING = re.compile("NoSuch|NotFound|NotExist|NonExistent|^404$")
 AFTERWARDS = "inorder backfill, or inorder audit --repair if objects were overwritten or deleted"
-RULES = ("EventsRule", "HealKeysFunctionSweep", "RetryEventsRule", "RetryEventsFunctionUnsendable")
+RULES = ("EventsRule", "HealKeysFunctionSweep", "RetryEventsRule")
 
 
 @dataclass(frozen=True)

@@ -172,11 +172,11 @@ def test_the_retry_queue_gets_handed_over_events_with_the_reason(
     queue = sqs.create_queue(QueueName=name)["QueueUrl"]
     arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]
     rule = template()["Resources"]["RetryEventsRule"]["Properties"]
-    [target] = rule["Targets"]
+    to_queue, _to_function = rule["Targets"]
     pattern = rule["EventPattern"] | {"detail-type": ["Retrying Event"]}  # for people who log it
     events.create_event_bus(Name=name)
     events.put_rule(Name=name, EventBusName=name, EventPattern=json.dumps(pattern))
-    target = {"Id": "queue", "Arn": arn["QueueArn"], "InputPath": target["InputPath"]}
+    target = {"Id": "queue", "Arn": arn["QueueArn"], "InputPath": to_queue["InputPath"]}
     events.put_targets(Rule=name, EventBusName=name, Targets=[target])
     resources = {"RetryEventsQueueUrl": queue, "RetryEventsBusName": name}
     tested = run_state(local, policy, state, TABLES[policy].data, event=EVENT, **resources)

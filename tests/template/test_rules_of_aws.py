@@ -105,19 +105,21 @@ def test_a_queue_admits_a_rule_before_the_rule_exists(
             assert policy in earlier(resources, name), f"{name} does not depend on {policy}"
 
 
-def test_the_function_admits_the_rule_before_it_sends() -> None:
+@pytest.mark.parametrize("rule", ["EventsRule", "RetryEventsRule"])
+def test_the_function_admits_a_rule_before_it_sends(rule: str) -> None:
     """SQS refuses what the rule sends to the function, so no dead-letter queue would take it."""
     stack, resources = Deployed(**PAUSED), transformed()["Resources"]
-    [function] = {target["Arn"] for target in stack["EventsRule"]["Targets"]} - {
+    bus = f"/{stack[rule]['EventBusName']}" if "EventBusName" in stack[rule] else ""
+    [function] = {target["Arn"] for target in stack[rule]["Targets"]} - {
         f"{name}.Arn" for name in stack.of("SQS::Queue")
     }
     [(name, admitted)] = [
         (name, permission)
         for name, permission in stack.of("Lambda::Permission").items()
         if f"{permission['FunctionName']}.Arn" == function
-        and fnmatchcase(f"{RULES}/EventsRule", permission["SourceArn"])
+        and fnmatchcase(f"{RULES}{bus}/{rule}", permission["SourceArn"])
     ]
-    assert name in earlier(resources, "EventsRule")
+    assert name in earlier(resources, rule)
     principal = "events.amazonaws.com"
     assert (admitted["Principal"], admitted["Action"]) == (principal, "lambda:InvokeFunction")
 
