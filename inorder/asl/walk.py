@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from graphlib import CycleError, TopologicalSorter
 from math import inf
 from typing import Any, NamedTuple
 
@@ -126,25 +127,25 @@ class Walk:
         self._explore(start)
 
     def _explore(self, start: Visit) -> None:
-        """Go along each way to its end, and back to where another one begins."""
+        """Visit all that an execution may reach, and find the slowest way from its start."""
         following: dict[Visit, list[Visit]] = {}
-        longest_from: dict[Visit, float] = {}  # the seconds from a visit to the end
-        way = {start: True}
-        while way:
-            visit = next(reversed(way))
+        ahead = [start]
+        while ahead and len(following) <= MOST_VISITS:
+            visit = ahead.pop()
             if visit not in following:
                 following[visit] = [*self._following(visit)]
-            ahead = next((after for after in following[visit] if after not in longest_from), None)
-            if ahead is None:
+                ahead += reversed(following[visit])  # the first one is the next
+        if ahead:
+            [(self.endless, _)] = Counter(visit.state for visit in following).most_common(1)
+            return
+        longest_from: dict[Visit, float] = {}  # the seconds from a visit to the end
+        try:
+            for visit in TopologicalSorter(following).static_order():  # the end comes first
                 rest = max((longest_from[after] for after in following[visit]), default=0)
                 longest_from[visit] = self._seconds(visit) + rest
-                del way[visit]
-            elif ahead in way or len(following) > MOST_VISITS:
-                again = [ahead] if ahead in way else way
-                [(self.endless, _)] = Counter(visit.state for visit in again).most_common(1)
-                return
-            else:
-                way[ahead] = True
+        except CycleError as error:
+            self.endless = next(visit.state for visit in following if visit in error.args[1])
+            return
         slowest: Visit | None = start
         while slowest:
             self.seconds[slowest.state] += self._seconds(slowest)  # type: ignore[assignment]
@@ -325,11 +326,10 @@ class Walk:
 
     def _evaluate(self, expression: str, visit: Visit) -> Any:
         """Tell what is sure of an expression's value; a sum of numbers in the file is computed."""
+        if expression.startswith("$"):
+            return self.read(expression, visit)
         for path in paths(expression):
             self.read(path, visit)
-        if expression.startswith("$"):
-            value, _ = self._find(expression, visit)
-            return SHORT if value is None else value
         if added := _ADD.fullmatch(expression):
             count, _ = self._find(added[1], visit)
             return count + int(added[2]) if type(count) is int else SHORT
