@@ -67,8 +67,7 @@ class Scope:
     @property
     def folder(self) -> str:
         """The folder of all keys, and of their outputs, which have other names."""
-        folder, slash, _ = self.key_prefix.rpartition("/")
-        return folder + slash
+        return self.key_prefix[: self.key_prefix.rfind("/") + 1]
 
     def covers(self, key: str, prefix: str = "") -> bool:
         """Tell whether the rule's pattern has a key, and whether it begins with a prefix.
@@ -85,6 +84,11 @@ class Subject:
 
     key: str
     version_id: str | None = None
+
+
+def version_of(subject: Subject, source: ObjectEvent | None) -> str | None:
+    """Give the version that a subject's record, its retries and its repair are about."""
+    return source.object_id[0] if source else subject.version_id
 
 
 @dataclass(frozen=True)

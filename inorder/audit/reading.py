@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
 
@@ -22,6 +22,7 @@ from inorder.audit.comparing import (
     compare,
     judge,
     reason_of,
+    version_of,
 )
 from inorder.audit.listing import Listed, Pair
 from inorder.aws.stack import answered_at
@@ -41,18 +42,12 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds until what DynamoDB left out is
 Answer = TypeVar("Answer")
 Item = Mapping[str, str]
 Apply = Callable[..., Iterable[Any]]
+# A source that was read once, None if there is none; or all that can be read of its subject.
+Begun = ObjectEvent | Reading | None
 
 
 class Refused(Exception):
     """S3 or DynamoDB refuses to show one object, or its record."""
-
-
-class _Begun(NamedTuple):
-    """A subject whose source was read once; or all that can be read of it."""
-
-    subject: Subject
-    source: ObjectEvent | None = None
-    reading: Reading | None = None
 
 
 class Reader:
@@ -93,9 +88,10 @@ class Reader:
 
     def outputs(self, prefix: str) -> Iterator[list[Listed]]:
         """List what may be outputs, by pages, under the keys and versions of their sources."""
-        folder = max(prefix, self.scope.key_prefix, key=len).rpartition("/")
-        listing = ("list_objects_v2", "Contents")
-        for page in self._listed(*listing, self.scope.output_bucket, folder[0] + folder[1]):
+        begins = max(prefix, self.scope.key_prefix, key=len)
+        folder = begins[: begins.rfind("/") + 1]
+        bucket = self.scope.output_bucket
+        for page in self._listed("list_objects_v2", "Contents", bucket, folder):
             subjects = [_subject(entry["Key"], self.scope.keeps) for entry in page]
             yield [
                 _listed(entry, subject)
@@ -132,16 +128,17 @@ class Reader:
     def find_all(self, subjects: Sequence[Subject], apply: Apply = map) -> Iterator[Finding]:
         """Read and judge subjects; `apply` calls a function with each value, as map does."""
         for first in range(0, len(subjects), RECORDS):
-            started = [*apply(self._begin, subjects[first : first + RECORDS])]
-            records = self._items([self._record_id(begun) for begun in started])
-            readings = [*apply(self._end, started, records)]
-            retries = self._items([self._retry_id(reading) for reading in readings])
-            for begun, reading, item in zip(started, readings, retries, strict=True):
+            some = subjects[first : first + RECORDS]
+            begun = [*apply(self._begin, some)]
+            records = self._items([*map(self._record_id, some, begun)])
+            readings = [*apply(self._end, some, begun, records)]
+            retries = self._items([*map(self._retry_id, readings)])
+            for subject, reading, item in zip(some, readings, retries, strict=True):
                 if isinstance(item, Refused):
-                    reading = Reading(begun.subject, refusal=str(item))  # noqa: PLW2901
+                    reading = Reading(subject, refusal=str(item))  # noqa: PLW2901
                 elif reading:
                     reading = replace(reading, retries=item)  # noqa: PLW2901
-                yield self.finding(begun.subject, reading)
+                yield self.finding(subject, reading)
 
     def finding(
         self, subject: Subject, reading: Reading | None, parked: bool | None = None
@@ -152,7 +149,7 @@ class Reader:
         verdict = judge(reading, self.scope, self._now(), parked)
         return Finding(subject, verdict, reading, reason_of(verdict, reading, self.scope.pause))
 
-    def _begin(self, subject: Subject) -> _Begun:
+    def _begin(self, subject: Subject) -> Begun:
         """Read the source, which names the version whose record is the subject's."""
         try:
             if self.scope.keeps == "each":
@@ -160,17 +157,15 @@ class Reader:
                 made_of = output.metadata.get("source-version-id")
                 if not subject.version_id or (output.etag and made_of != subject.version_id):
                     is_foreign = compare(None, output, self.scope) is Verdict.FOREIGN
-                    reading = Reading(subject, output=output, is_comparable=is_foreign)
-                    return _Begun(subject, reading=reading)
-            return _Begun(subject, self._find(self._event(subject)))
+                    return Reading(subject, output=output, is_comparable=is_foreign)
+            return self._find(self._event(subject))
         except Refused as error:
-            return _Begun(subject, reading=Reading(subject, refusal=str(error)))
+            return Reading(subject, refusal=str(error))
 
-    def _end(self, begun: _Begun, record: Item | Refused) -> Reading | None:
+    def _end(self, subject: Subject, begun: Begun, record: Item | Refused) -> Reading | None:
         """Read the output, then the source again; None if that has changed meanwhile."""
-        subject = begun.subject
-        if begun.reading:
-            return begun.reading
+        if isinstance(begun, Reading):
+            return begun
         try:
             if isinstance(record, Refused):
                 raise record
@@ -178,14 +173,13 @@ class Reader:
             source = self._find(self._event(subject))
         except Refused as error:
             return Reading(subject, refusal=str(error))
-        return Reading(subject, record, output, source) if source == begun.source else None
+        return Reading(subject, record, output, source) if source == begun else None
 
-    def _record_id(self, begun: _Begun) -> str:
+    def _record_id(self, subject: Subject, begun: Begun) -> str:
         """Name the record of a subject; "" if it is not needed."""
-        if begun.reading:
+        if isinstance(begun, Reading):
             return ""
-        version = begun.source.object_id[0] if begun.source else begun.subject.version_id
-        return object_key(self.scope.bucket, begun.subject.key, version)
+        return object_key(self.scope.bucket, subject.key, version_of(subject, begun))
 
     def _retry_id(self, reading: Reading | None) -> str:
         """Name the record of the retries of a subject's event; "" if it is not needed."""
@@ -194,7 +188,7 @@ class Reader:
             return ""
         if compare(reading.source, reading.output, self.scope) not in REPAIRABLE:
             return ""
-        version = reading.source.object_id[0] if reading.source else reading.subject.version_id
+        version = version_of(reading.subject, reading.source)
         described = {"key": reading.subject.key, "sequencer": sequencer, "version-id": version}
         return retry_id({"detail": {"bucket": {"name": self.scope.bucket}, "object": described}})
 

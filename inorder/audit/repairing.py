@@ -26,7 +26,7 @@ from functools import cmp_to_key
 from hashlib import sha256
 from typing import Any
 
-from inorder.audit.comparing import Reading, Scope
+from inorder.audit.comparing import Reading, Scope, version_of
 from inorder_fence.fenced_output import compare_sequencers
 from inorder_fence.object_event import REPAIR_SOURCE, is_sequencer
 
@@ -43,9 +43,9 @@ def known_sequencer(reading: Reading) -> str:
     The output's sequencer does not count if the bucket has versions: another version's event may
     have written it, and their sequencers do not compare. The fence does not compare them either.
     """
-    written_in = [reading.record]
-    if not _version(reading) and "source-version-id" not in reading.output.metadata:
-        written_in.append(reading.output.metadata)
+    written_in, output = [reading.record], reading.output.metadata
+    if not version_of(reading.subject, reading.source) and "source-version-id" not in output:
+        written_in.append(output)
     sequencers = [fields.get("sequencer", "") for fields in written_in]
     return max(filter(is_sequencer, sequencers), key=cmp_to_key(compare_sequencers), default="")
 
@@ -80,10 +80,9 @@ def repair_event(scope: Scope, reading: Reading, now: datetime) -> dict[str, Any
     milliseconds, etag = int(now.timestamp() * 1000), source.etag if source else ""
     sequencer = next_sequencer(known_sequencer(reading), milliseconds, etag)
     described = {"key": subject.key, "sequencer": sequencer}
-    version = _version(reading)
     if source:
         described["etag"] = etag
-    if version:
+    if version := version_of(subject, source):
         described["version-id"] = version
     return {
         "source": REPAIR_SOURCE,
@@ -91,8 +90,3 @@ def repair_event(scope: Scope, reading: Reading, now: datetime) -> dict[str, Any
         "time": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "detail": {"bucket": {"name": scope.bucket}, "object": described},
     }
-
-
-def _version(reading: Reading) -> str | None:
-    """Give the version that a repair is about."""
-    return reading.source.object_id[0] if reading.source else reading.subject.version_id

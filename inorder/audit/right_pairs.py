@@ -18,9 +18,7 @@ from inorder.audit.comparing import Scope
 from inorder.audit.listing import Pair
 
 FORM = 1  # of what is stored; with another one, nothing of before counts
-MOST_STORED = (
-    3  # pairs for each that is listed: when most are of objects that have gone, start anew
-)
+MOST_STORED = 3  # for each pair that is listed: then most are of objects that have gone
 _CREATE = "CREATE TABLE IF NOT EXISTS pairs (subject BLOB PRIMARY KEY, pair BLOB) WITHOUT ROWID"
 
 
