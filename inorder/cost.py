@@ -18,7 +18,6 @@ PRICES, CONTENDERS = map(Path(__file__).with_name, ("prices.toml", "contenders.t
 LOG_LEVELS = ("ALL", "ERROR", "OFF")
 DAY = 86_400
 STEP_MS = 100  # what Express rounds to
-FIXED = ("alarms", "metrics")  # of a stack, under any policy, with and without events
 
 Usage = Mapping[str, float]
 
@@ -44,34 +43,35 @@ class Price:
         )
 
 
-# The lines of a bill, in their order: a name, the price's name, and whether it is the same in a
-# month with any number of events.
+# The lines of a bill, in their order: a name, and the price's name.
 LINES = {
-    "events": ("EventBridge: events of the bucket", "eventbridge_events", False),
-    "express_requests": ("Step Functions: Express requests", "express_requests", False),
-    "express_gb_seconds": ("Step Functions: Express duration", "express_gb_seconds", False),
-    "writes": ("DynamoDB: writes", "dynamodb_writes", False),
-    "index_writes": ("DynamoDB: writes of the indexes", "dynamodb_writes", False),
-    "reads": ("DynamoDB: reads", "dynamodb_reads", False),
-    "storage": ("DynamoDB: storage", "dynamodb_storage", False),
-    "recovery": ("DynamoDB: point-in-time recovery", "dynamodb_recovery", False),
-    "lambda_requests": ("Lambda: requests", "lambda_requests", False),
-    "lambda_gb_seconds": ("Lambda: duration (arm64)", "lambda_gb_seconds", False),
-    "durable_operations": ("Lambda: durable operations", "durable_operations", False),
-    "durable_data": ("Lambda: durable data", "durable_data", False),
-    "s3_gets": ("S3: GET and HEAD", "s3_gets", False),
-    "s3_puts": ("S3: PUT", "s3_puts", False),
-    "s3_storage": ("S3: the outputs of the month", "s3_storage", False),
-    "sqs_requests": ("SQS: requests", "sqs_requests", False),
-    "sqs_fifo_requests": ("SQS: FIFO requests", "sqs_fifo_requests", False),
-    "execution_log": ("CloudWatch: log of executions", "log_gb", False),
-    "function_log": ("CloudWatch: logs of functions", "log_gb", False),
-    "log_storage": ("CloudWatch: storage of logs", "log_storage", False),
-    "idle_requests": ("SQS: long polls of idle queues", "sqs_requests", True),
-    "idle_fifo_requests": ("SQS: long polls of an idle FIFO queue", "sqs_fifo_requests", True),
-    "metrics": ("CloudWatch: metrics", "metrics", True),
-    "alarms": ("CloudWatch: alarms", "alarms", True),
+    "events": ("EventBridge: events of the bucket", "eventbridge_events"),
+    "express_requests": ("Step Functions: Express requests", "express_requests"),
+    "express_gb_seconds": ("Step Functions: Express duration", "express_gb_seconds"),
+    "writes": ("DynamoDB: writes", "dynamodb_writes"),
+    "index_writes": ("DynamoDB: writes of the indexes", "dynamodb_writes"),
+    "reads": ("DynamoDB: reads", "dynamodb_reads"),
+    "storage": ("DynamoDB: storage", "dynamodb_storage"),
+    "recovery": ("DynamoDB: point-in-time recovery", "dynamodb_recovery"),
+    "lambda_requests": ("Lambda: requests", "lambda_requests"),
+    "lambda_gb_seconds": ("Lambda: duration (arm64)", "lambda_gb_seconds"),
+    "durable_operations": ("Lambda: durable operations", "durable_operations"),
+    "durable_data": ("Lambda: durable data", "durable_data"),
+    "s3_gets": ("S3: GET and HEAD", "s3_gets"),
+    "s3_puts": ("S3: PUT", "s3_puts"),
+    "s3_storage": ("S3: the outputs of the month", "s3_storage"),
+    "sqs_requests": ("SQS: requests", "sqs_requests"),
+    "sqs_fifo_requests": ("SQS: FIFO requests", "sqs_fifo_requests"),
+    "execution_log": ("CloudWatch: log of executions", "log_gb"),
+    "function_log": ("CloudWatch: logs of functions", "log_gb"),
+    "log_storage": ("CloudWatch: storage of logs", "log_storage"),
+    "idle_requests": ("SQS: long polls of idle queues", "sqs_requests"),
+    "idle_fifo_requests": ("SQS: long polls of an idle FIFO queue", "sqs_fifo_requests"),
+    "metrics": ("CloudWatch: metrics", "metrics"),
+    "alarms": ("CloudWatch: alarms", "alarms"),
 }
+# What is the same in a month with any number of events.
+FIXED = {"idle_requests", "idle_fifo_requests", "metrics", "alarms"}
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def usage_of(policy: Policy, work: Workload) -> dict[str, float]:
         _add(used, _of_policy(policy, situation, work), count)
     assumed = _assumed()
     idle = {"idle_requests": _idle_requests() * assumed["polled_queues"]}
-    _add(used, idle | {name: assumed[name] for name in FIXED})
+    _add(used, idle | {name: assumed[name] for name in ("alarms", "metrics")})
     return used
 
 
@@ -210,10 +210,11 @@ def bill(name: str, used: Usage) -> Bill:
     logs = used.get("execution_log", 0) + used.get("function_log", 0)
     stored = assumed["log_compression"] * assumed["log_days"] / assumed["month_days"]
     used = {**used, "log_storage": logs * stored}  # once the first logs are deleted
-    for line, (title, price, is_fixed) in LINES.items():
+    for line, (title, price) in LINES.items():
         if quantity := used.get(line):
             row = rows[price]
-            lines.append(Line(title, quantity, row.unit, row.dollars(quantity), is_fixed))
+            dollars, is_fixed = row.dollars(quantity), line in FIXED
+            lines.append(Line(title, quantity, row.unit, dollars, is_fixed))
     return Bill(name, lines)
 
 
@@ -239,12 +240,10 @@ def _polls(policy: Policy, milliseconds: float) -> tuple[int, float]:
 
 def record_bytes(work: Workload, has_event: bool = True) -> float:
     """Compute the size of a record, by which DynamoDB bills writes, reads and storage."""
-    assumed = _assumed()
-    if has_event:
-        size: float = assumed["record_bytes"] + 2 * (work.key_bytes + assumed["bucket_bytes"])
-    else:
-        size = assumed["plain_record_bytes"] + work.key_bytes + assumed["bucket_bytes"]
-    return size
+    names = work.key_bytes + _assumed()["bucket_bytes"]
+    if has_event:  # which has the names, too
+        return float(_assumed()["record_bytes"] + 2 * names)
+    return float(_assumed()["plain_record_bytes"] + names)
 
 
 def units_of_write(size: float) -> int:
