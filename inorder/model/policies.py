@@ -3,7 +3,7 @@
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -147,43 +147,28 @@ def stem(name: str) -> str:
 def tables(project: Path = PROJECT) -> dict[str, str]:
     """Render the tables of the documentation, by their names, in Markdown."""
     rows = policies(project)
+
+    def of_each(headings: list[str], cells: Callable[[Policy], list[str]]) -> str:
+        return table(headings, ([f"`{row.name}`", *cells(row)] for row in rows))
+
     return {
-        "policies": table(
+        "policies": of_each(
             ["policy", "promise", "use it for"],
-            (
-                [f"`{row.name}`", row.promise, row.use + " The default." * (row is rows[0])]
-                for row in rows
-            ),
+            lambda row: [row.promise, row.use + " The default." * (row is rows[0])],
         ),
-        "costs": table(
+        "costs": of_each(
             [
-                "cost of",
-                "uncontended",
-                "duplicate",
-                "older event",
-                "waiter",
-                "log in KB",
-                "without data",
+                *("cost of", "uncontended", "duplicate", "older event", "waiter"),
+                *("log in KB", "without data"),
             ],
-            (
-                [
-                    f"`{row.name}`",
-                    str(row.cost.uncontended),
-                    str(row.cost.duplicate),
-                    str(row.cost.older),
-                    str(row.cost.waiter or "-"),
-                    str(row.log),
-                    str(row.log_without_data),
-                ]
-                for row in rows
-            ),
+            lambda row: [
+                *map(str, (row.cost.uncontended, row.cost.duplicate, row.cost.older)),
+                *map(str, (row.cost.waiter or "-", row.log, row.log_without_data)),
+            ],
         ),
-        "seconds": table(
+        "seconds": of_each(
             ["policy", "seconds of its longest execution"],
-            (
-                [f"`{row.name}`", f"{longest_execution(definition(row.name, project)):g}"]
-                for row in rows
-            ),
+            lambda row: [f"{longest_execution(definition(row.name, project)):g}"],
         ),
     }
 
@@ -218,10 +203,11 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int | No
 def _policy(name: str, facts: dict[str, Any]) -> Policy:
     texts = {field: " ".join(facts[field].split()) for field in ("promise", "use")}
     cost = Costs(**{situation: Cost(**counts) for situation, counts in facts["cost"].items()})
-    counted = {"cost": cost, "each_poll": Cost(**facts.get("each_poll", NOTHING))}
     more = {
+        "cost": cost,
+        "each_poll": Cost(**facts.get("each_poll", NOTHING)),
         "log": Log(**facts["log"]),
         "log_without_data": Log(**facts["log_without_data"]),
         "without_output": frozenset(facts.get("without_output", ())),
     }
-    return Policy(name, **facts | texts | counted | more)
+    return Policy(name, **facts | texts | more)
