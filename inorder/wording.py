@@ -1,6 +1,20 @@
-"""How times, durations and numbers of things are written for people; the only place of plurals."""
+"""How times, durations, numbers of things and commands are written; the only place of plurals."""
 
+import shlex
+import shutil
+import sys
 from datetime import UTC, datetime
+from pathlib import Path
+
+
+def program(started: str) -> str:
+    """Give what starts these commands again, if a file was started; "inorder" if that does."""
+    if Path(started).name != "inorder" or started == shutil.which("inorder"):
+        return "inorder"  # other files are those of tests and modules
+    return shlex.quote(started)
+
+
+INORDER = program(sys.argv[0])  # the first word of each command that a text tells to type
 
 
 def clock(at: datetime | None) -> str:

@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from inorder.aws import retrying, waiting
 from inorder.aws.stack import Connection, Described, Stack, pairs
 from inorder.model import policies
-from inorder.wording import counted, in_one_line, span
+from inorder.wording import INORDER, counted, in_one_line, span
 
 # So much longer than the function may take, its state waits: Lambda initialises a function for
 # 10 s, and the call itself takes its time. A release after States.Timeout then comes when it has
@@ -30,7 +30,9 @@ READ = {
 RIGHT, ADVICE, WRONG, UNKNOWN = "right", "advice", "WRONG", "unknown"
 # In the codes with which services answer that there is no such bucket, rule, queue or role.
 MISSING = re.compile("NoSuch|NotFound|NotExist|NonExistent|^404$")
-AFTERWARDS = "inorder backfill, or inorder audit --repair if objects were overwritten or deleted"
+AFTERWARDS = (
+    f"{INORDER} backfill, or {INORDER} audit --repair if objects were overwritten or deleted"
+)
 RULES = ("EventsRule", "HealKeysFunctionSweep", "RetryEventsRule")
 
 
@@ -167,7 +169,7 @@ def _keys(deployment: Deployment) -> Checks:
     if left_out := [key for key in keys if stack.left_out(key)]:
         number = f"{len(left_out)} of the first {counted(len(keys), 'object')}"
         text = f"KeyPrefix and KeySuffix leave out {number}: {', '.join(left_out[:3])}."
-        yield Check(ADVICE, text, "inorder why KEY tells why; docs/parameters.md")
+        yield Check(ADVICE, text, f"{INORDER} why KEY tells why; docs/parameters.md")
 
 
 def _function(deployment: Deployment) -> Checks:
@@ -304,7 +306,7 @@ def _retries(deployment: Deployment) -> Checks:
             WRONG,
             f"Retried for more than an hour: {counted(len(retried), 'event')}, one of them for"
             f" {span((now - oldest.since).total_seconds())}, because of {oldest.reasons}",
-            "inorder retrying lists them. Remove the cause: the retries then succeed.",
+            f"{INORDER} retrying lists them. Remove the cause: the retries then succeed.",
         )
     else:
         yield Check(RIGHT, "No event has been retried for more than an hour.")

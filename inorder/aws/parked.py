@@ -19,7 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from inorder.aws.executions import start
 from inorder.aws.stack import Connection
 from inorder.errors import Failure
-from inorder.wording import counted, in_one_line
+from inorder.wording import INORDER, counted, in_one_line
 from inorder_fence import named_version
 from inorder_fence.records import object_key_of, s3_object, without_history
 
@@ -33,7 +33,7 @@ ERRORS = ["ERROR_CODE", "ERROR_MESSAGE"]
 # What rejects an event and lets it through when something else than its object has been mended.
 MENDED_ELSEWHERE = {"OutputOfAnotherBucket", "SourceUnreadable", "UnknownResult"}
 REPLACE = "Replace the object: until the function is changed, a redrive would be parked again."
-REMOVES = "`inorder parked --remove-overtaken` removes its message."
+REMOVES = f"`{INORDER} parked --remove-overtaken` removes its message."
 FIELDS = ("sequencer", "status")  # of a record
 AT_A_TIME = 16  # questions whether an event has been overtaken
 
@@ -104,7 +104,7 @@ class ParkedEvent(QueuedEvent):
         match self.body.get("reason"):
             case {"Error": error, "rejected": True} if error not in MENDED_ELSEWHERE:
                 return REPLACE
-        return f"When the cause is gone, `inorder redrive {self.id[:8]}` starts it again."
+        return f"When the cause is gone, `{INORDER} redrive {self.id[:8]}` starts it again."
 
 
 def parked_events(aws: Connection, queue_url: str | None = None) -> Generator[ParkedEvent]:

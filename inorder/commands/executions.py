@@ -24,7 +24,7 @@ from inorder.model import policies
 from inorder.model.execution import LIFE, STATUSES, Execution, Filter, described, to_json
 from inorder.model.outcomes import RETRYING
 from inorder.story import tell
-from inorder.wording import clock, counted, in_one_line, span
+from inorder.wording import INORDER, clock, counted, in_one_line, span
 from inorder_fence.records import s3_object
 
 Command = Callable[..., Any]
@@ -142,7 +142,7 @@ def put(stack_name: str, file: Path, key: str | None) -> None:
     parked or will be retried, or if no execution of it has ended in time.
     """
     aws, key = Connection(stack_name), key or file.name
-    why = f"`inorder why {printable(shlex.quote(key))}`"
+    why = f"`{INORDER} why {printable(shlex.quote(key))}`"
     machine, bucket = machine_of(aws), aws.stack.input_bucket
     wanted = Filter(key, since=datetime.now(UTC) - LIFE)
     before = {execution.arn for execution in machine.select(wanted)}
@@ -167,7 +167,7 @@ def put(stack_name: str, file: Path, key: str | None) -> None:
     except TimeoutError as error:
         for text in machine.unknown:
             say(text)
-        raise Failure(f"{error} {why} and `inorder doctor` say more.") from None
+        raise Failure(f"{error} {why} and `{INORDER} doctor` say more.") from None
     show(machine, ended)
     if ended.status != "SUCCEEDED" or ended.outcome == RETRYING:
         raise Failure(f"The event ended as {ended.ended_as}: {why} says what helps.")

@@ -11,6 +11,7 @@ from inorder.commands.local import limited
 from inorder.commands.terminal import alone, print_entry, say
 from inorder.trying.new import create
 from inorder.trying.work import named
+from inorder.wording import INORDER
 
 BROKEN = 3  # the exit code
 
@@ -43,7 +44,7 @@ def try_handler(timeout: int, handler: str, files: tuple[Path, ...]) -> None:
     except TimeoutError as error:
         raise click.ClickException(f"{error} This machine may be too busy.") from None
     click.echo(f"Each execution, and why it ended as it did: {folder / 'console.html'}")
-    click.echo(f'To try more: eval "$(inorder up --work {handler})", then inorder put FILE')
+    click.echo(f'To try more: eval "$({INORDER} up --work {handler})", then {INORDER} put FILE')
     broken = [finding.text for finding in findings if finding.mark == "broken"]
     for text in broken:
         print_entry(f"broken   {text}")
@@ -64,4 +65,4 @@ def new(name: str) -> None:
     """Copy the example of a function into a folder, with its test and its template."""
     for file in create(name, Path.cwd()):
         click.echo(f"Written: {file.relative_to(Path.cwd())}")
-    say(f"Now try it: .venv/bin/inorder try {name}/app.py")
+    say(f"Now try it: {INORDER} try {name}/app.py")

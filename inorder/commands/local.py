@@ -15,6 +15,7 @@ from inorder.commands.terminal import alone, say
 from inorder.model.policies import names
 from inorder.trying.inside import FILE
 from inorder.trying.work import deploy_with_work, named
+from inorder.wording import INORDER
 
 if TYPE_CHECKING:
     from inorder.local_aws import LocalAws
@@ -65,12 +66,11 @@ def up(
         say(f"Kept: the policy {stack.parameters['Policy']}. Choose another one by --policy.")
     kept = "" if own else _work(local, stack)
     if kept:
-        say(f"Kept: the work {kept}. To leave it: inorder down, and then inorder up")
+        say(f"Kept: the work {kept}. To leave it: {INORDER} down, and then {INORDER} up")
     for name, value in {**local.environment, "STACK_NAME": stack_name}.items():
         click.echo(f"export {name}={shlex.quote(value)}")
-    files = "a file: .venv/bin/inorder put FILE"
-    picture = "a picture: .venv/bin/inorder put docs/images/demonstration.jpg cat.jpg"
-    say(f"Now upload {files if own or kept else picture}")
+    files = "FILE" if own or kept else "docs/images/demonstration.jpg cat.jpg"
+    say(f"Now upload a file: {INORDER} put {files}")
 
 
 @click.command()

@@ -9,7 +9,7 @@ from inorder.aws import parked, retrying, waiting
 from inorder.aws.parked import ParkedEvent
 from inorder.aws.stack import Connection, answered_at
 from inorder.commands.terminal import deployed, print_entry, printable, say
-from inorder.wording import clock, counted, span
+from inorder.wording import INORDER, clock, counted, span
 from inorder_fence import stuck
 from inorder_fence.records import s3_object
 
@@ -92,7 +92,7 @@ def redrive(stack_name: str, everything: bool, event_id: str | None) -> None:
     can be repeated: no event is lost, and none is processed twice.
     """
     if everything == bool(event_id):
-        raise click.UsageError("Say which: ID (of `inorder parked`) or --all.")
+        raise click.UsageError(f"Say which: ID (of `{INORDER} parked`) or --all.")
     aws = Connection(stack_name)
     events = list(parked.parked_events(aws))
     if event_id:

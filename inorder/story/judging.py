@@ -9,7 +9,7 @@ from inorder.audit.comparing import Scope, Verdict, compare
 from inorder.model.outcomes import DONE, FINISHED
 from inorder.story.parts import Event, Judgement, Story, is_newer, named
 from inorder.story.view import View
-from inorder.wording import clock, counted, span, verb
+from inorder.wording import INORDER, clock, counted, span, verb
 from inorder_fence import ObjectEvent, named_version
 from inorder_fence.fenced_output import OutputState
 
@@ -41,7 +41,7 @@ class _Judging:
         self._view, self._facts, self._story = view, view.facts, story
         self._output = story.outputs[0] if story.outputs else None
         self._opening = self._shown()  # what the judgement says first
-        self._audit = f"inorder audit --prefix {shlex.quote(view.facts.key)}"
+        self._audit = f"{INORDER} audit --prefix {shlex.quote(view.facts.key)}"
         self._foreign = ""  # what a repair needs beside, to replace what others have written
         # Without one of these, something may still act on the object that was not read.
         self._is_complete = not {*(view.facts.unread or {})} - {"object", "output"}
@@ -114,7 +114,7 @@ class _Judging:
                 ago = f"The object was changed {span(age.total_seconds())} ago"
                 return self._judged("pending", f"{ago}; its event may be on its way.")
         older = ", and older executions were not read" if self._facts.since else ""
-        doctor = "`inorder doctor` says why an event may not come."
+        doctor = f"`{INORDER} doctor` says why an event may not come."
         return self._wrong(f"{text}{older}. {doctor}")
 
     def _because(self, event: Event) -> Judgement:

@@ -7,11 +7,12 @@ from inorder.model.execution import LIFE
 from inorder.story.executions import id_of
 from inorder.story.parts import Pending, Queued, named, sentence
 from inorder.story.view import View, parsed, time_of
-from inorder.wording import clock, counted, span, verb
+from inorder.wording import INORDER, clock, counted, span, verb
 from inorder_fence.records import s3_object
 from inorder_fence.stuck import COUNT, DEAD_AFTER, LOCK, SINCE
 
-BY_SWEEP = "The next sweep, of one each minute, {}; `inorder stuck --redrive` does so at once."
+AT_ONCE = f"`{INORDER} stuck --redrive` does so at once."
+BY_SWEEP = f"The next sweep, of one each minute, {{}}; {AT_ONCE}"
 
 
 def tell_pending(view: View) -> Iterator[Pending]:

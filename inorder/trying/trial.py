@@ -28,6 +28,7 @@ from inorder.trying import verdict
 from inorder.trying.inside import FAILS, JOURNAL, RELEASE, TIMES_OUT
 from inorder.trying.verdict import Finding, Invocation
 from inorder.trying.work import Work, create_function, deploy_with_work
+from inorder.wording import INORDER
 
 POLICY = "latest-wins"
 PROCESSED, SUPERSEDED = "Processed", "Superseded"
@@ -154,7 +155,7 @@ class Trial:
         if not accepted and not findings and verdict.answers(self._invocations)[0].mark == "kept":
             raise Failure(
                 f"Nothing could be tried, because the work rejected each file.{rejected} Name files"
-                " that it takes: inorder try HANDLER FILE"
+                f" that it takes: {INORDER} try HANDLER FILE"
             )
         return (accepted if is_made else paired(accepted)), findings
 

@@ -39,7 +39,7 @@ def test_up_prints_the_commands_environment_and_down_removes_everything(
     assert again.stdout == up.stdout
     assert "Kept: the policy latest-wins. Choose another one by --policy." in again.stderr
     # What `up` says last, with other files; the same content again has an event of its own.
-    assert ".venv/bin/inorder put " in up.stderr.splitlines()[-1]
+    assert "inorder put " in up.stderr.splitlines()[-1]
     file, bad = tmp_path / "cat.png", tmp_path / "bad.png"
     file.write_bytes(picture((255, 0, 0)))
     bad.write_text("no picture")

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import socket
+import subprocess
 import sys
 from copy import copy
 from dataclasses import replace
@@ -264,6 +265,19 @@ def test_what_is_mistyped_is_suggested(typed: str, error: str) -> None:
     result = run(*typed.split())
     assert result.exit_code == 2
     assert result.stderr.splitlines()[-1] == f"Error: {error}"
+
+
+@pytest.mark.parametrize(("typed", "path"), [("bin/inorder", ""), ("inorder", "bin")])
+def test_a_hint_begins_as_the_command_was_typed(typed: str, path: str) -> None:
+    done = subprocess.run(  # noqa: S603 - our own command
+        ["/bin/sh", "-c", f"{typed} redrive"],
+        cwd=sys.prefix,
+        env={"PATH": f"{sys.prefix}/{path}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert f"ID (of `{typed} parked`)" in done.stderr
 
 
 def helps(*arguments: str) -> list[str]:
