@@ -1,6 +1,5 @@
 """The commands about one object or execution, and about the list of executions."""
 
-import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
@@ -18,7 +17,7 @@ from inorder.aws.executions import StateMachine, wait_until
 from inorder.aws.inspection import Gathering, machine_of
 from inorder.aws.stack import Connection
 from inorder.commands.group import unknown
-from inorder.commands.terminal import Time, aligned, deployed, print_step, printable, say
+from inorder.commands.terminal import Time, aligned, deployed, print_step, printable, say, why_of
 from inorder.errors import Failure
 from inorder.model import policies
 from inorder.model.execution import LIFE, STATUSES, Execution, Filter, described, to_json
@@ -111,14 +110,8 @@ def print_execution(stack_name: str, since: datetime, as_json: bool, execution_i
     execution = machine.find(execution_id, since)
     if as_json:
         click.echo(to_json(described(execution), indent=2))
-    else:
-        show(machine, execution)
-
-
-def show(machine: StateMachine, execution: Execution) -> None:
-    """Print an execution, its states, and what is not known of it."""
-    for name, value in facts(execution):
-        click.echo(f"{name:<10}{printable(value)}")
+        return
+    print_facts(execution)
     for number, step in enumerate(execution.steps, 1):
         print_step(number, step)
     for text in machine.unknown:
@@ -134,7 +127,7 @@ def show(machine: StateMachine, execution: Execution) -> None:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("key", required=False)
 def put(stack_name: str, file: Path, key: str | None) -> None:
-    """Upload a file, and print the states that its event passes.
+    """Upload a file, and print the outcome and the states of its event.
 
     KEY is the key of the object that is written, or else the file's name.
 
@@ -142,7 +135,6 @@ def put(stack_name: str, file: Path, key: str | None) -> None:
     parked or will be retried, or if no execution of it has ended in time.
     """
     aws, key = Connection(stack_name), key or file.name
-    why = f"`{INORDER} why {printable(shlex.quote(key))}`"
     machine, bucket = machine_of(aws), aws.stack.input_bucket
     wanted = Filter(key, since=datetime.now(UTC) - LIFE)
     before = {execution.arn for execution in machine.select(wanted)}
@@ -167,10 +159,13 @@ def put(stack_name: str, file: Path, key: str | None) -> None:
     except TimeoutError as error:
         for text in machine.unknown:
             say(text)
-        raise Failure(f"{error} {why} and `{INORDER} doctor` say more.") from None
-    show(machine, ended)
+        raise Failure(f"{error} {why_of(key)} and `{INORDER} doctor` say more.") from None
+    print_facts(ended)
+    if path := " > ".join(ended.path):
+        click.echo(f"States    {printable(path)}")
     if ended.status != "SUCCEEDED" or ended.outcome == RETRYING:
-        raise Failure(f"The event ended as {ended.ended_as}: {why} says what helps.")
+        raise Failure(f"The event ended as {ended.ended_as}: {why_of(key)} says what helps.")
+    say(f"`{INORDER} execution {ended.id}` prints each state with its data.")
 
 
 @click.command()
@@ -244,8 +239,14 @@ def id_length(executions: Sequence[Execution]) -> int:
     return length
 
 
+def print_facts(execution: Execution) -> None:
+    """Print what there is to say about an execution beside its states."""
+    for name, value in facts(execution):
+        click.echo(f"{name:<10}{printable(value)}")
+
+
 def facts(execution: Execution) -> Iterator[tuple[str, str]]:
-    """Give what there is to say about an execution beside its states."""
+    """Give the facts about an execution, by their names."""
     yield "ARN", execution.arn
     yield "Key", execution.key or execution.record_id or "?"
     yield "Sequencer", execution.sequencer or "?"

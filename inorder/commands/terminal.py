@@ -3,6 +3,7 @@
 import errno
 import json
 import re
+import shlex
 import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +25,7 @@ from rich.cells import cell_len, set_cell_size
 from inorder import commands
 from inorder.aws.log import CLOCK_DIFFERENCE
 from inorder.model.execution import Step
-from inorder.wording import in_one_line, span
+from inorder.wording import INORDER, in_one_line, span
 
 UNLIMITED = 10_000  # characters, where the output is no terminal
 LOCALLY = 'For the local AWS: eval "$(make -s up)"'
@@ -149,6 +150,11 @@ def print_entry(heading: str, *details: str) -> None:
 def printable(text: str) -> str:
     """Escape the characters that control a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def why_of(key: str) -> str:
+    """Name the command that tells what became of the events of a key."""
+    return f"`{INORDER} why {printable(shlex.quote(key))}`"
 
 
 def _print_data(name: str, value: object) -> None:

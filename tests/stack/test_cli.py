@@ -45,7 +45,7 @@ def test_up_prints_the_commands_environment_and_down_removes_everything(
     bad.write_text("no picture")
     for _ in range(2):
         shown = run("put", str(file), STRANGE).stdout
-        for line in (f"Key       {SHOWN}", "Outcome   Processed", " 1  S3 Object Event? (Choice"):
+        for line in (f"Key       {SHOWN}", "Outcome   Processed", "States    S3 Object Event? > "):
             assert line in shown
     assert run("doctor").exit_code == 0
     parked = run("put", str(bad))

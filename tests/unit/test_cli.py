@@ -28,7 +28,7 @@ from inorder.commands.main import EXTRAS, MODULES, OF_A_CHECKOUT
 from inorder.commands.terminal import alone
 from inorder.errors import Failure
 from inorder.local_aws import LocalAws
-from inorder.model.execution import Execution, Filter
+from inorder.model.execution import Execution, Filter, Step
 from inorder.trying.inside import FILE
 from inorder_fence import __version__
 from tests.support.commands import run
@@ -327,13 +327,17 @@ def test_put_exits_as_its_help_says(
         event=created(file.name, etag="e"),
         output=None if fails else {"outcome": outcome},
         error=outcome if fails else None,
+        steps=tuple(Step(name, "Task", {"much": "data"}, {}) for name in ("Claim Key", outcome)),
     )
     machine = Mock(unknown=(), poll_seconds=0, **{"wait.return_value": ended})
     machine.select.side_effect = [[], [ended]]
     result = run_with(machine, monkeypatch, "put", str(file))
     assert (result.exit_code, f"Outcome   {outcome}" in result.stdout) == (code, True)
+    assert result.stdout.endswith(f"States    Claim Key > {outcome}\n")
+    assert "much" not in result.stdout
     helps = f"Error: The event ended as {outcome}: `inorder why 'a b.png'` says what helps.\n"
-    assert result.stderr.endswith(helps) == bool(code)
+    more = "`inorder execution x` prints each state with its data.\n"
+    assert result.stderr.endswith(helps if code else more)
 
 
 def test_put_that_finds_no_execution_says_what_the_log_lacks(
