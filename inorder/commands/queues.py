@@ -8,7 +8,7 @@ import click
 from inorder.aws import parked, retrying, waiting
 from inorder.aws.parked import ParkedEvent
 from inorder.aws.stack import Connection, answered_at
-from inorder.commands.terminal import deployed, print_entry, printable, say
+from inorder.commands.terminal import deployed, print_entry, printable, say, why_of
 from inorder.wording import INORDER, clock, counted, span
 from inorder_fence import stuck
 from inorder_fence.records import s3_object
@@ -160,5 +160,11 @@ def _redrive(
             startable.add(event.id)
         else:
             say(f"Left out, would fail again: {event.id[:8]} {event.reason}")
+    keys = set[str]()
     for event in parked.redrive(aws, startable, queue_url):
         click.echo(f"Started: {event.id[:8]} {printable(event.subject)}")
+        keys.add(str(s3_object(event.body["event"]).get("key", "")))
+    if keys:
+        key, *others = keys
+        tells = f"`{INORDER} executions`" if others or not key else why_of(key)
+        say(f"{tells} tells how each event ends.")

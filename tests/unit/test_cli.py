@@ -22,7 +22,8 @@ from click.testing import CliRunner, Result
 from moto import mock_aws
 
 from inorder import commands, local_aws
-from inorder.commands import console, executions, local, target
+from inorder.aws.parked import ParkedEvent
+from inorder.commands import console, executions, local, queues, target
 from inorder.commands import main as commands_main
 from inorder.commands.main import EXTRAS, MODULES, OF_A_CHECKOUT
 from inorder.commands.terminal import alone
@@ -349,6 +350,27 @@ def test_put_that_finds_no_execution_says_what_the_log_lacks(
     result = run_with(machine, monkeypatch, "put", str(file))
     assert result.exit_code == 1
     assert "The log is without data.\nError: Waited 0 s for its execution." in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("keys", "hint"),
+    [
+        (["a b"], "`inorder why 'a b'` tells how each event ends."),
+        (["a", "b"], "`inorder executions` tells how each event ends."),
+        ([], "Nothing is parked."),
+    ],
+)
+def test_redrive_names_the_command_that_tells_the_end(
+    monkeypatch: pytest.MonkeyPatch, keys: list[str], hint: str
+) -> None:
+    bodies = [{"object_key": f"in/{key}", "event": created(key)} for key in keys]
+    events = [ParkedEvent(f"id-{n}", "", datetime.now(UTC), body) for n, body in enumerate(bodies)]
+    monkeypatch.setattr(queues, "Connection", Mock())
+    for name in ("parked_events", "redrive"):
+        monkeypatch.setattr(queues.parked, name, lambda *_: events)
+    result = run("redrive", "--all")
+    assert (result.exit_code, result.stderr) == (0, f"{hint}\n")
+    assert result.stdout.count("Started: ") == len(keys)
 
 
 def test_a_console_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
