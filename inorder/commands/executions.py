@@ -90,7 +90,9 @@ def executions(
             for line in aligned([COLUMNS, *rows], widths):
                 click.echo(line)
         else:
-            say("There are no such executions.")
+            say(f"No such execution has started since {clock(since)} (--since).")
+            if key:
+                say(f"{why_of(key)} looks back for a week, and names keys like it.")
         for execution in changes(machine, wanted, [*recent, *listed]) if follow else ():
             [line] = aligned([row(execution, length)], widths)
             click.echo(to_json(described(execution)) if as_json else line)

@@ -22,6 +22,7 @@ from click.testing import CliRunner, Result
 from moto import mock_aws
 
 from inorder import commands, local_aws
+from inorder.aws import parked
 from inorder.aws.parked import ParkedEvent
 from inorder.commands import console, executions, local, queues, target
 from inorder.commands import main as commands_main
@@ -191,6 +192,22 @@ def test_help_cuts_no_line_and_lists_commands_of_a_checkout() -> None:
     listed = [*of_a_stack.splitlines()[1:], *lines]
     assert len(listed) == sum(map(len, MODULES.values()))
     assert [line for line in listed if line.endswith("...") or not line.endswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        ([], []),
+        (["--key", "cta"], ["`inorder why cta` looks back for a week, and names keys like it."]),
+    ],
+)
+def test_an_empty_list_names_its_beginning_and_what_helps(
+    options: list[str], hint: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    since = ["--since", "2026-11-22"]
+    result = run_with(Executions([]), monkeypatch, "executions", *options, *since)
+    begun = "No such execution has started since 2026-11-22 00:00:00 UTC (--since)."
+    assert (result.exit_code, result.stderr.splitlines()) == (0, [begun, *hint])
 
 
 class Executions:
@@ -367,7 +384,7 @@ def test_redrive_names_the_command_that_tells_the_end(
     events = [ParkedEvent(f"id-{n}", "", datetime.now(UTC), body) for n, body in enumerate(bodies)]
     monkeypatch.setattr(queues, "Connection", Mock())
     for name in ("parked_events", "redrive"):
-        monkeypatch.setattr(queues.parked, name, lambda *_: events)
+        monkeypatch.setattr(parked, name, lambda *_: events)
     result = run("redrive", "--all")
     assert (result.exit_code, result.stderr) == (0, f"{hint}\n")
     assert result.stdout.count("Started: ") == len(keys)
