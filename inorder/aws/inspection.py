@@ -68,6 +68,7 @@ class Gathering:
         records = self._read("records", lambda: self._records(executions))
         executions += self._read("executions", lambda: self._holders(executions, records))
         source = next(iter(self._read("object", self._source)), None)
+        lacking = self._read("object", lambda: self._lacking(source))
         outputs = self._read("output", self._outputs)
         queued = tuple(self._queued(executions, records))
         is_known = executions or records or source or outputs or queued
@@ -94,6 +95,7 @@ class Gathering:
             " ".join(self._read("events that wait", lambda: [waiting.backlog(self.aws)])),
             stack.quiet_seconds,
             stack.is_paused,
+            bool(lacking),
         )
 
     def _read(self, part: Part, read: Callable[[], Iterable[Read]]) -> tuple[Read, ...]:
@@ -174,6 +176,20 @@ class Gathering:
             is_folder = self.key.endswith("/") and not head["ContentLength"]
             modified = head["LastModified"].astimezone(UTC)
             yield Source(head["ETag"].strip('"'), version_id, modified, is_folder)
+
+    def _lacking(self, source: Source | None) -> Iterable[str]:
+        """Give the version that was asked for, if S3 does not have it."""
+        if self.version_id in (None, source and source.version_id):
+            return
+        listing = self.aws.client("s3").get_paginator("list_object_versions")
+        for page in listing.paginate(Bucket=self.aws.stack.input_bucket, Prefix=self.key):
+            listed = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
+            ids = {entry["VersionId"] for entry in listed if entry["Key"] == self.key}
+            if self.version_id in ids:
+                return
+            if not ids:  # other keys that begin like it follow
+                break
+        yield str(self.version_id)
 
     def _outputs(self) -> Iterable[Output]:
         keys, bucket = [output_key(self.key)], self.aws.stack.output_bucket

@@ -24,11 +24,13 @@ def judge(view: View, story: Story) -> Judgement:
     """Decide whether the outputs are right, by what the policy keeps, and name what helps."""
     facts = view.facts
     judged = _Judging(view, story).judge()
-    if not (story.events or story.deliveries or facts.outputs):
-        if facts.source is None and facts.has("object"):
+    if not (story.events or story.deliveries):
+        if facts.source is None and facts.has("object") and not facts.outputs:
             near = f" Keys like it: {', '.join(facts.near)}." if facts.near else ""
             judged = Judgement("none", f"There is no such object.{near}")
-        elif facts.left_out:
+        elif facts.lacks_version:
+            judged = Judgement("none", f"There is no version {facts.version_id} of this object.")
+        elif facts.left_out and not facts.outputs:
             judged = Judgement("none", "There should be no output.")
     if facts.left_out:
         why = f"No event of this object starts an execution now: {facts.left_out}."

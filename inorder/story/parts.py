@@ -95,6 +95,7 @@ class Facts:
     pause: str = ""  # says that events wait in a pause, or since one; empty if none does
     quiet_seconds: int = 0  # for which each event waits after it came
     is_paused: bool = False
+    lacks_version: bool = False  # whether S3 does not have the version that was asked for
 
     def has(self, part: Part) -> bool:
         """Tell whether a part was read completely."""

@@ -299,6 +299,21 @@ def test_why_suggests_similar_keys_for_a_missing_key(aws: InProcess) -> None:
         story_of(aws, key="s3://elsewhere/pictures/cat.png")
 
 
+@pytest.mark.parametrize("is_versioned", [False, True])
+def test_why_says_that_a_version_does_not_exist(aws: InProcess, is_versioned: bool) -> None:
+    if is_versioned:
+        aws.keep_versions()
+    older, newest = aws.upload("x.png", RED), aws.upload("x.png", GREEN)
+    aws.upload("x.png.bak", RED)
+    aws.run(newest)
+    ids = [event["detail"]["object"].get("version-id") for event in (older, newest)]
+    for version, state in ((ids[0], "right"), (ids[1], "right"), ("foo", "none")):
+        here = Gathering(connection(aws), aws.state_machine, "x.png", version)
+        verdict = tell(here.facts()).verdict
+        assert verdict.state == state
+    assert verdict.text == "There is no version foo of this object."
+
+
 def test_why_says_that_older_entries_were_not_read(aws: InProcess) -> None:
     here, since = connection(aws), datetime(2026, 11, 22, tzinfo=UTC)
     for hours, number in ((-1, 1), (1, 0)):
