@@ -34,7 +34,8 @@ def in_one_line(text: object) -> str:
 
 def verb(number: int, plural: str) -> str:
     """Give the verb that fits a number of things: ``wait``, or ``waits`` for one."""
-    return f"{plural}s" if number == 1 else plural
+    singular = "is" if plural == "are" else f"{plural}s"
+    return singular if number == 1 else plural
 
 
 def span(seconds: float) -> str:

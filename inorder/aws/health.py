@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from inorder.aws import retrying, waiting
 from inorder.aws.stack import Connection, Described, Stack, pairs
 from inorder.model import policies
-from inorder.wording import INORDER, counted, in_one_line, span
+from inorder.wording import INORDER, counted, in_one_line, span, verb
 
 # So much longer than the function may take, its state waits: Lambda initialises a function for
 # 10 s, and the call itself takes its time. A release after States.Timeout then comes when it has
@@ -260,18 +260,15 @@ def _concurrency(deployment: Deployment) -> Checks:
 
 
 def _queues(deployment: Deployment) -> Checks:
-    reads = {
-        "ParkedEventsQueue": "inorder parked lists them",
-        "UndeliveredEventsQueue": "inorder undelivered lists them",
-    }
     is_empty = True
-    for name, remedy in reads.items():
-        url = deployment.resources.get(name)
+    for name in ("parked", "undelivered"):
+        url = deployment.resources.get(f"{name.capitalize()}EventsQueue")
         if url and (unread := waiting.messages(deployment.aws, url)[0]):
             is_empty = False
-            yield Check(WRONG, f"{name} has {counted(unread, 'unread message')}.", remedy)
+            text = f"{counted(unread, 'event')} {verb(unread, 'are')} {name}."
+            yield Check(WRONG, text, f"{INORDER} {name} lists {'it' if unread == 1 else 'them'}")
     if is_empty:
-        yield Check(RIGHT, "No queue has messages that a person must read.")
+        yield Check(RIGHT, "No event is parked or undelivered.")
     mappings = deployment.aws.client("lambda").list_event_source_mappings(
         FunctionName=deployment.resources["RetryEventsFunction"]
     )["EventSourceMappings"]

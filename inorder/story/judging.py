@@ -92,7 +92,7 @@ class _Judging:
             and self._should_have_output(event)
         ]
         number = len(self._story.outputs)
-        self._opening = f"There {'is' if number == 1 else 'are'} {counted(number, 'output')}."
+        self._opening = f"There {verb(number, 'are')} {counted(number, 'output')}."
         if lacking:
             number = len(lacking)
             self._opening += f" {number} of the events {verb(number, 'lack')} one."

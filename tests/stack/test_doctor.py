@@ -88,7 +88,7 @@ WRONG_THEN = [
     "(RetryEventsRule) is disabled",
     "may take 111 s, and the policy waits for 110 s",
     "reserved concurrency is 0",
-    "ParkedEventsQueue has 1 unread message.",
+    "1 event is parked.",
     "Nothing reads RetryEventsQueue",
     "Nothing reads WaitingEventsQueue",
     "An event has been parked for 10 days",
