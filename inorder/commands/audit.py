@@ -24,7 +24,7 @@ from inorder.audit.right_pairs import cache_file
 from inorder.aws.stack import Connection
 from inorder.commands.terminal import Time, deployed, printable, say
 from inorder.model.execution import to_json
-from inorder.wording import counted, verb
+from inorder.wording import INORDER, counted, verb
 
 EXAMPLES = 5  # of each verdict
 SOMETHING_IS_WRONG = 3  # an exit status; 1 is a command that failed or was stopped, 2 a wrong call
@@ -197,6 +197,9 @@ def _show(report: Report, repair: bool = False, foreign: bool = False) -> None:
             click.echo(printable(line.rstrip()))
         if (more := len(findings) - EXAMPLES) > 0:
             click.echo(f"{verdict:<15} and {more:,} more: --json lists them")
+    if parked := report.counts[Verdict.PARKED]:
+        text = f"{counted(parked, 'event')} {verb(parked, 'are')} parked, which no repair starts"
+        say(f"{text}: `{INORDER} parked` says what helps.")
     if repair and not foreign and report.counts[Verdict.FOREIGN]:
         say("A repair leaves foreign outputs as they are. Replace them with --repair --foreign.")
 

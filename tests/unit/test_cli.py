@@ -8,6 +8,7 @@ import shlex
 import socket
 import subprocess
 import sys
+from collections import Counter
 from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,9 +23,11 @@ from click.testing import CliRunner, Result
 from moto import mock_aws
 
 from inorder import commands, local_aws
+from inorder.audit.audit import Report
+from inorder.audit.comparing import Finding, Subject, Verdict
 from inorder.aws import parked
 from inorder.aws.parked import ParkedEvent
-from inorder.commands import console, executions, local, queues, target
+from inorder.commands import audit, console, executions, local, queues, target
 from inorder.commands import main as commands_main
 from inorder.commands.main import EXTRAS, MODULES, OF_A_CHECKOUT
 from inorder.commands.terminal import alone
@@ -388,6 +391,20 @@ def test_redrive_names_the_command_that_tells_the_end(
     result = run("redrive", "--all")
     assert (result.exit_code, result.stderr) == (0, f"{hint}\n")
     assert result.stdout.count("Started: ") == len(keys)
+
+
+@pytest.mark.parametrize("command", ["audit", "backfill"])
+def test_the_command_that_helps_parked_events_is_named(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finding = Finding(Subject("x.png"), Verdict.PARKED, None, "InvalidImage: no image")
+    report = Report(Counter({Verdict.PARKED: 1}), [finding])
+    audits = Mock(return_value=Mock(**{"run.return_value": report}))
+    monkeypatch.setattr(audit, "Connection", Mock())
+    monkeypatch.setattr(audit, "Audit", audits)
+    result = run(command)
+    helps = "1 event is parked, which no repair starts: `inorder parked` says what helps.\n"
+    assert (result.exit_code, result.stderr) == (3, helps)
 
 
 def test_a_console_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
