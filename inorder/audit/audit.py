@@ -98,7 +98,7 @@ class Audit:
         each output is right, or something is wrong that nothing will act on.
         """
         if wait:
-            self.refuse_in_a_pause()
+            self.refuse_in_a_pause("no output of theirs can become right")
         progress, grace = progress or Progress(), grace + self._aws.stack.quiet_seconds
         report = Report()
         reader, prefix = self._reader, self._prefix
@@ -217,10 +217,11 @@ class Audit:
             )
             yield replace(final, reason=reason or final.reason)
 
-    def refuse_in_a_pause(self) -> None:
+    def refuse_in_a_pause(self, therefore: str = "nothing can be repaired") -> None:
         """Raise a Failure while events wait: a repair would do the work of each of them twice."""
         if self.scope.pause:
-            raise Failure(f"{self.scope.pause} Until they are started, nothing can be repaired.")
+            resume = f" {waiting.RESUME}" if self._aws.stack.is_paused else ""
+            raise Failure(f"{self.scope.pause} Until they are started, {therefore}.{resume}")
 
     def repair(
         self, findings: Iterable[Finding], concurrency: int

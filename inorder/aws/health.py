@@ -288,7 +288,7 @@ def _pause(deployment: Deployment) -> Checks:
     yield _either(
         deployment.stack.is_paused,
         waiting.pause(deployment.aws),
-        "make deploy PARAMETERS=Paused=false ends the pause: docs/operate.md, 'Pause'.",
+        waiting.RESUME,
         f"The stack is not paused: {waiting.described(deployment.aws)}.",
         ADVICE,
     )

@@ -22,6 +22,7 @@ COUNTS = [
     "ApproximateNumberOfMessagesNotVisible",
     "ApproximateNumberOfMessagesDelayed",
 ]
+RESUME = "make deploy PARAMETERS=Paused=false ends the pause: docs/operate.md, 'Pause'."
 MEASURED = timedelta(minutes=15)  # SQS measures the age of the oldest message each minute
 
 
