@@ -19,6 +19,7 @@ from inorder.audit.right_pairs import RightPairs
 from inorder.aws import parked, waiting
 from inorder.aws.stack import CONNECTIONS, Connection
 from inorder.errors import Failure
+from inorder.wording import clock
 from inorder_fence import named_version
 from inorder_fence.object_event import is_sequencer
 
@@ -105,7 +106,8 @@ class Audit:
         pairs = RightPairs(self._cache, self.scope)
         now = reader.clock()
         if self.scope.older_than and self.scope.older_than > now:
-            raise Failure(f"No output is older than {self.scope.older_than}: S3 has {now}.")
+            older_than = clock(self.scope.older_than)
+            raise Failure(f"No output is older than {older_than}: S3 has {clock(now)}.")
         before = now - SETTLED
         listings = listing(reader.sources(prefix), reader.outputs(prefix), progress.listed)
         with ThreadPoolExecutor(CONNECTIONS) as pool, listings as listed:

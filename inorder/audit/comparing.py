@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal
 
+from inorder.wording import clock
 from inorder_fence import ObjectEvent
 from inorder_fence.fenced_output import OutputState
 from inorder_fence.object_event import is_sequencer
@@ -224,7 +225,7 @@ def reason_of(verdict: Verdict, reading: Reading, pause: str = "") -> str:
     texts = {
         Verdict.MISSING: "There is no output.",
         Verdict.ORPHANED: "The object was deleted, and its output is still there.",
-        Verdict.OLD: f"The output was written at {reading.output.written}.",
+        Verdict.OLD: f"The output was written at {clock(reading.output.written)}.",
         Verdict.FOREIGN: "The output names no event of the bucket. This stack has not written it.",
         Verdict.WAITING: pause or "An execution works on it, or it will be started again.",
         Verdict.PARKED: "Its event has failed for good. It is parked, unless it has been removed.",

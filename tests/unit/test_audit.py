@@ -703,10 +703,11 @@ def test_older_than_repairs_right_outputs_written_before_that_time(
     report = audit.run(grace=3600)  # nothing looks wrong, so nothing is waited for
     verdicts = {finding.subject.key: finding.verdict for finding in report.findings}
     assert verdicts == {"0": "old", "2": "old"}
+    assert all(finding.reason.endswith(" UTC.") for finding in report.findings)
     assert [outcome for _, outcome in audit.repair(report.findings, 1)] == ["Processed"] * 2
     write(remembering.s3, "out-0", ETAG)  # as an upload has done meanwhile
     assert [outcome for _, outcome in audit.repair(report.findings, 1)][:1] == ["Not Started"]
-    with pytest.raises(Failure, match="No output is older than"):
+    with pytest.raises(Failure, match=r"is older than [\d :-]+ UTC: S3 has [\d :-]+ UTC\."):
         Audit(remembering.aws, older_than=now + timedelta(days=1)).run()
     remembering.parameters["Policy"] = "every-version"
     with pytest.raises(Failure, match="none can be made again"):
