@@ -47,6 +47,18 @@ REPAIRABLE = frozenset({Verdict.MISSING, Verdict.STALE, Verdict.ORPHANED, Verdic
 WRONG = frozenset(Verdict) - {Verdict.RIGHT, Verdict.WAITING, Verdict.SKIPPED}
 
 
+def left_out(key: str, prefix: str, suffix: str) -> str:
+    """Tell why the rule's pattern lacks a key; "" if it has it.
+
+    The pattern is the key prefix, then anything, then the key suffix: they do not overlap.
+    """
+    if not key.startswith(prefix):
+        return f"its key does not begin with {prefix} (KeyPrefix)"
+    if not key.removeprefix(prefix).endswith(suffix):
+        return f"its key does not end in {suffix} (KeySuffix); upper and lower case differ"
+    return ""
+
+
 @dataclass(frozen=True)
 class Scope:
     """What a stack processes, and what it keeps."""
@@ -71,12 +83,8 @@ class Scope:
         return self.key_prefix[: self.key_prefix.rfind("/") + 1]
 
     def covers(self, key: str, prefix: str = "") -> bool:
-        """Tell whether the rule's pattern has a key, and whether it begins with a prefix.
-
-        The pattern is the key prefix, then anything, then the key suffix: they do not overlap.
-        """
-        begins = key.startswith(self.key_prefix) and key.startswith(prefix)
-        return begins and key.removeprefix(self.key_prefix).endswith(self.key_suffix)
+        """Tell whether the rule's pattern has a key, and whether it begins with a prefix."""
+        return key.startswith(prefix) and not left_out(key, self.key_prefix, self.key_suffix)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from botocore.session import get_session
 
 from inorder import PROJECT
 from inorder.asl.definition import EXPRESS_SECONDS
+from inorder.audit.comparing import left_out
 from inorder.errors import Failure
 from inorder.model.policies import Policy, policies
 
@@ -91,11 +92,7 @@ class Stack:
     def left_out(self, key: str) -> str:
         """Tell why the rule starts no execution for a key; "" if it does."""
         prefix, suffix = (self.parameters.get(name, "") for name in ("KeyPrefix", "KeySuffix"))
-        if not key.startswith(prefix):
-            return f"its key does not begin with {prefix} (KeyPrefix)"
-        if not key.removeprefix(prefix).endswith(suffix):
-            return f"its key does not end in {suffix} (KeySuffix); upper and lower case differ"
-        return ""
+        return left_out(key, prefix, suffix)
 
 
 def deploy(local: LocalAws, name: str, parameters: Mapping[str, str | float]) -> Stack:
