@@ -3,7 +3,7 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
@@ -80,7 +80,9 @@ class Audit:
         if older_than and self.scope.keeps != "newest":
             raise Failure("This policy writes an output once: none can be made again.")
         self._reader = Reader(aws.client("s3"), aws.lists, aws.client("dynamodb"), self.scope)
-        self._cache = cache
+        self._cache, self._unsure = cache, UNSETTLED
+        if self.scope.keeps == "each":  # a claim does not tell whether its event has failed
+            self._unsure = UNSETTLED | {Verdict.WAITING}
 
     def run(
         self,
@@ -93,7 +95,8 @@ class Audit:
 
         What looks wrong may be so for a moment only: an upload is there before its event has been
         processed. So it is read again after `grace` seconds, and as many as each event waits, and
-        is wrong only if nothing has changed meanwhile, and no execution is at it.
+        is wrong only if nothing has changed meanwhile, and no execution is at it. Nothing waits for
+        events that are all parked, of objects that have not changed for as long.
 
         With `only_missing`, outputs without a source are not looked for. With `wait`, it ends when
         each output is right, or something is wrong that nothing will act on.
@@ -108,21 +111,26 @@ class Audit:
         if self.scope.older_than and self.scope.older_than > now:
             older_than = clock(self.scope.older_than)
             raise Failure(f"No output is older than {older_than}: S3 has {clock(now)}.")
-        before = now - SETTLED
+        before, unchanged = now - SETTLED, now - timedelta(seconds=grace)
         listings = listing(reader.sources(prefix), reader.outputs(prefix), progress.listed)
         with ThreadPoolExecutor(CONNECTIONS) as pool, listings as listed:
-            doubtful = list[Subject]()
+            doubtful, older = list[Subject](), set[Subject]()
             for page in listed.pairs():
-                doubtful += self._not_right(page, report, pairs, before, pool)
+                for pair in self._not_right(page, report, pairs, before, pool):
+                    doubtful.append(pair.subject)
+                    if datetime.fromisoformat(pair.modified) <= unchanged:
+                        older.add(pair.subject)
                 progress.compared(len(page), listed.sources)
             for subjects in () if only_missing else listed.outputs_alone():
                 doubtful += subjects
             pairs.close(None if prefix else listed.sources)
-            seen = reader.find_all(doubtful, pool.map)
-            findings = [*self._settled(pool, seen, progress, grace, wait)]
-        if not report.counts.total() + len(findings):
+            seen = [*reader.find_all(doubtful, pool.map)]
+            certain = self._surely_parked(seen, older, wait)
+            rest = [finding for finding in seen if finding.subject not in certain]
+            findings = [*self._settled(pool, rest, progress, grace, wait)]
+        if not report.counts.total() + len(seen):
             raise Failure(NOTHING)
-        for finding in self._with_parked(findings):
+        for finding in [*certain.values(), *self._with_parked(findings)]:
             report.counts[finding.verdict] += 1
             if finding.verdict is not Verdict.RIGHT:
                 report.findings.append(finding)
@@ -135,7 +143,7 @@ class Audit:
         right: RightPairs,
         before: datetime,
         pool: ThreadPoolExecutor,
-    ) -> Iterator[Subject]:
+    ) -> Iterator[Pair]:
         """Count what is right or skipped, and give the rest."""
         stored = right.among(page)
         unknown, to_store = list[Pair](), list[Pair]()
@@ -154,7 +162,7 @@ class Audit:
                 if pair.stays(output, before):
                     to_store.append(pair)
             else:
-                yield pair.subject
+                yield pair
         right.add(to_store)
 
     def _is_old(self, pair: Pair) -> bool:
@@ -162,6 +170,22 @@ class Audit:
         if older_than is None or written is None:
             return False
         return datetime.fromisoformat(written) < older_than
+
+    def _surely_parked(
+        self, seen: Sequence[Finding], older: Set[Subject], wait: bool
+    ) -> dict[Subject, Finding]:
+        """Give what the queue of parked events has, if no grace is needed for anything else.
+
+        An object of the same content may just have been uploaded again: only *older* ones count.
+        """
+        unsure = self._unsure | ({Verdict.WAITING} if wait else set())
+        doubtful = [finding for finding in seen if finding.verdict in unsure]
+        if any(
+            item.verdict is not Verdict.PARKED or item.subject not in older for item in doubtful
+        ):
+            return {}
+        judged = self._with_parked(doubtful)
+        return {item.subject: item for item in judged if item.verdict is Verdict.PARKED}
 
     def _settled(
         self,
@@ -200,16 +224,13 @@ class Audit:
 
     def _with_parked(self, findings: list[Finding]) -> Iterator[Finding]:
         """Read the queue of parked events, if it may have some of these, and judge again by it."""
-        unsure = UNSETTLED
-        if self.scope.keeps == "each":  # a claim does not tell whether its event has failed
-            unsure = UNSETTLED | {Verdict.WAITING}
         reasons = dict[tuple[str, Any], str]()
-        if any(finding.verdict in unsure for finding in findings):
+        if any(finding.verdict in self._unsure for finding in findings):
             with closing(parked.parked_events(self._aws)) as received:
                 for message in received:
                     reasons[_object_in(message.body.get("event"))] = message.reason
         for finding in findings:
-            if finding.verdict not in unsure or finding.reading is None:
+            if finding.verdict not in self._unsure or finding.reading is None:
                 yield finding
                 continue
             source = finding.reading.source

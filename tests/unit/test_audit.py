@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -9,6 +10,7 @@ from itertools import count, groupby, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import boto3
 import pytest
@@ -539,6 +541,39 @@ def test_what_changes_between_two_readings_is_no_false_alarm(
 
     monkeypatch.setattr(time, "sleep", sleep)
     assert +stack.audit().run().counts == {"right": 1, "waiting": 1}
+
+
+@pytest.mark.parametrize(
+    ("age", "is_queued", "others", "waits"),
+    [
+        (3600, True, "", []),
+        (0, True, "", [60]),  # an upload of the same content may have an event on its way
+        (3600, False, "", [60]),  # it may just have been redriven
+        (3600, True, "y", [60]),
+    ],
+)
+def test_an_audit_does_not_wait_for_events_surely_parked(
+    stack: Stack,
+    monkeypatch: pytest.MonkeyPatch,
+    age: int,
+    is_queued: bool,
+    others: str,
+    waits: list[float],
+) -> None:
+    stack.put("x.png", *others)
+    stack.fail("x.png")
+    if is_queued:
+        stack.park(created("x.png", etag=ETAG))
+    waited, now = list[float](), datetime.now(UTC) + timedelta(seconds=age)
+    monkeypatch.setattr(Reader, "clock", lambda _: now)
+    monkeypatch.setattr(time, "sleep", waited.append)
+    reads = Mock(wraps=parked.parked_events)
+    monkeypatch.setattr(parked, "parked_events", reads)
+    report = stack.audit().run(grace=60)
+    assert +report.counts == Counter(
+        ["parked" if is_queued else "missing", *["missing"] * len(others)]
+    )
+    assert (waited, reads.call_count) == (waits, 1 if is_queued else 2)
 
 
 def test_a_repair_that_is_interrupted_starts_no_more_events(stack: Stack) -> None:
