@@ -8,7 +8,8 @@ import click
 from inorder import PROJECT, new_policy
 from inorder.asl import check_file, numbers
 from inorder.commands.group import Group
-from inorder.model.policies import DOCUMENT, with_tables
+from inorder.commands.terminal import say
+from inorder.model.policies import DOCUMENT, own_file, with_tables
 
 
 @click.command()
@@ -52,6 +53,7 @@ def new(name: str, source: str) -> None:
             f"A state machine is named STACK_{name}, in at most 80 characters: the stack's name may"
             f" now have {longest} instead of {before}."
         )
+    say(f"Now edit {own_file(name)}, and then: make prove POLICY={name}")
 
 
 @policy_group.command()

@@ -85,12 +85,15 @@ def test_the_tables_are_rendered_by_a_command(project: Path) -> None:
     assert document.read_text(encoding="utf-8") == right
 
 
-def test_the_command_names_its_files_and_the_longest_stack_name(project: Path) -> None:
+def test_the_command_names_files_stack_name_and_next_step(project: Path) -> None:
     command = [sys.executable, "-m", "inorder.commands.main", "policy", "new", "fourteen-chars"]
-    lines = subprocess.check_output(command, cwd=project, text=True).splitlines()  # noqa: S603
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=True)  # noqa: S603
+    lines = done.stdout.splitlines()
     assert "Written: statemachine/fourteen_chars.asl.json" in lines
     assert "Edited: template.yaml" in lines
     assert lines[-1].endswith("the stack's name may now have 65 instead of 66.")
+    edited = "statemachine/fourteen_chars.asl.json"
+    assert done.stderr == f"Now edit {edited}, and then: make prove POLICY=fourteen-chars\n"
 
 
 @pytest.mark.parametrize(
