@@ -79,6 +79,7 @@ def down() -> None:
     with alone("local-aws"):
         if local := _running():
             local.stop()
+            say("The local AWS is stopped. Open a new shell: an old one still points to it.")
         else:
             say("No local AWS is running.")
         (commands.OUT / LOCAL_AWS_FILE).unlink(missing_ok=True)
