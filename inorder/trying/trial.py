@@ -316,8 +316,8 @@ class Trial:
         slowest = max(run.seconds or 0 for run in self._invocations if not run.stalled)
         return Finding(
             "kept",
-            f"The slowest invocation took {slowest:.2f} s of its {self._timeout} s, which may be"
-            " 110 s.",
+            f"The slowest invocation took {slowest:.2f} s. Its timeout is {self._timeout} s, and"
+            " may be up to 110 s.",
         )
 
 

@@ -60,6 +60,9 @@ def test_the_five_minutes_of_the_document(monkeypatch: pytest.MonkeyPatch) -> No
             monkeypatch.setenv(name, value)
     assert printed["try"].endswith("The contract is kept.\n")
     assert not re.findall("^(?:broken|unknown)", printed["try"], re.MULTILINE)
+    assert re.search(
+        "took [0-9.]+ s[.] Its timeout is 15 s, and may be up to 110 s[.]", printed["try"]
+    )
     assert "Outcome   Processed" in printed["put"]
 
 
