@@ -36,7 +36,7 @@ def list_parked(stack_name: str, as_json: bool, remove_overtaken: bool) -> None:
     aws = Connection(stack_name)
     events = list(parked.parked_events(aws))
     overtaken = parked.overtaken(aws, events)
-    _show(events, as_json, NOTHING_PARKED, overtaken)
+    _show(events, as_json, NOTHING_PARKED, overtaken, remove_overtaken)
     if remove_overtaken:
         for event in parked.take(aws, {*overtaken}):
             say(f"Removed: {event.id[:8]} {event.subject}")
@@ -135,8 +135,9 @@ def _show(
     as_json: bool,
     none: str,
     overtaken: Mapping[str, str] | None = None,
+    removes: bool = False,
 ) -> None:
-    """List events and, of parked ones, what helps or what has overtaken them."""
+    """List events and, of parked ones, what helps, or what has overtaken those to be removed."""
     for event in sorted(events, key=lambda event: event.parked_at):
         why = (overtaken or {}).get(event.id, "")
         if as_json:
@@ -145,6 +146,7 @@ def _show(
         else:
             line = f"event {event.sequencer or '(unknown)'}, since {clock(event.parked_at)}"
             helps = [] if overtaken is None else [parked.remedy(event, overtaken)]
+            helps = [f"{why}."] if why and removes else helps
             reason = event.reason[:REASON_CHARACTERS]
             print_entry(f"{event.id[:8]}  {event.subject}", line, reason, *helps)
     if not events and not as_json:

@@ -225,8 +225,10 @@ def test_why_tells_what_was_overtaken_and_one_command_removes_it(
     events = [json.loads(line) for line in run_parked("--json").stdout.splitlines()]
     overtaken = {event["object_key"]: "overtaken" in event for event in events}
     assert overtaken == {"input/x.png": True, "input/y.png": False}
-    removed = run_parked("--remove-overtaken").stderr
-    assert (removed.count("Removed: "), "input/x.png" in removed) == (1, True)
+    result = run_parked("--remove-overtaken")
+    assert "has overtaken it.\n" in result.stdout
+    assert "--remove-overtaken" not in result.stdout
+    assert (result.stderr.count("Removed: "), "input/x.png" in result.stderr) == (1, True)
     assert [message["object_key"] for message in aws.parked()] == ["input/y.png"]
 
 
