@@ -2,6 +2,8 @@
 
 import os
 import re
+import sys
+from keyword import iskeyword
 from pathlib import Path
 
 from inorder import PROJECT
@@ -17,6 +19,10 @@ def create(name: str, parent: Path) -> list[Path]:
         raise Failure(
             f"{name!r} is no name for a function: lower-case letters, digits and underscores, 40 at"
             " most, such as my_function."
+        )
+    if name in sys.stdlib_module_names or iskeyword(name):
+        raise Failure(
+            f"{name} is a word or module of Python: choose another name, such as my_{name}."
         )
     folder = parent / name
     if folder.exists():

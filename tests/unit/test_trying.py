@@ -260,7 +260,7 @@ def test_a_new_function_finds_the_fence_and_replaces_nothing(tmp_path: Path) -> 
     new.create("my_work", tmp_path)
     *_, fence = (tmp_path / "my_work" / "requirements.txt").read_text().splitlines()
     assert (tmp_path / fence / "pyproject.toml").exists()
-    for name in ("my_work", "MyWork", "../x", "import-me", ""):
+    for name in ("my_work", "MyWork", "../x", "import-me", "", "json", "class"):
         with pytest.raises(Failure):
             new.create(name, tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["my_work"]
