@@ -243,19 +243,17 @@ def id_length(executions: Sequence[Execution]) -> int:
 
 def print_facts(execution: Execution) -> None:
     """Print what there is to say about an execution beside its states."""
-    for name, value in facts(execution):
-        click.echo(f"{name:<10}{printable(value)}")
-
-
-def facts(execution: Execution) -> Iterator[tuple[str, str]]:
-    """Give the facts about an execution, by their names."""
-    yield "ARN", execution.arn
-    yield "Key", execution.key or execution.record_id or "?"
-    yield "Sequencer", execution.sequencer or "?"
     reason = f": {in_one_line(execution.cause)}" if execution.cause else ""
-    yield "Outcome", f"{execution.ended_as}{reason}"
-    yield "Started", clock(execution.started)
-    if execution.seconds is not None:
-        waited = f", of which it waited {span(execution.waited)}" if execution.waited else ""
-        yield "Took", f"{span(execution.seconds)}{waited}"
-    yield "Attempt", str(execution.attempt)
+    waited = f", of which it waited {span(execution.waited)}" if execution.waited else ""
+    facts = {
+        "ARN": execution.arn,
+        "Key": execution.key or execution.record_id or "?",
+        "Sequencer": execution.sequencer or "?",
+        "Outcome": f"{execution.ended_as}{reason}",
+        "Started": clock(execution.started),
+        "Took": "" if execution.seconds is None else f"{span(execution.seconds)}{waited}",
+        "Attempt": str(execution.attempt),
+    }
+    for name, value in facts.items():
+        if value:
+            click.echo(f"{name:<10}{printable(value)}")

@@ -48,9 +48,13 @@ def up(
 
     A stack that is there already keeps its policy and its work, unless others are given.
     """
+    from inorder import local_aws  # noqa: PLC0415 - it needs an extra
+
     own = named(work, commands.OUT / "packages") if work else None
     with alone("local-aws"):
-        local = _running() or _started(port)
+        if not (local := local_aws.recall(commands.OUT / LOCAL_AWS_FILE)):
+            local = local_aws.start(commands.OUT / "local-aws", port)
+            local_aws.remember(local, commands.OUT / LOCAL_AWS_FILE)
         if port not in {None, local.port}:
             raise click.ClickException(f"A local AWS runs on port {local.port} already: make down")
         before = None
@@ -76,27 +80,15 @@ def up(
 @click.command()
 def down() -> None:
     """Stop the local AWS that `up` started."""
+    from inorder import local_aws  # noqa: PLC0415 - it needs an extra
+
     with alone("local-aws"):
-        if local := _running():
+        if local := local_aws.recall(commands.OUT / LOCAL_AWS_FILE):
             local.stop()
             say("The local AWS is stopped. Open a new shell: an old one still points to it.")
         else:
             say("No local AWS is running.")
         (commands.OUT / LOCAL_AWS_FILE).unlink(missing_ok=True)
-
-
-def _running() -> LocalAws | None:
-    from inorder import local_aws  # noqa: PLC0415 - it needs an extra
-
-    return local_aws.recall(commands.OUT / LOCAL_AWS_FILE)
-
-
-def _started(port: int | None) -> LocalAws:
-    from inorder import local_aws  # noqa: PLC0415
-
-    local = local_aws.start(commands.OUT / "local-aws", port)
-    local_aws.remember(local, commands.OUT / LOCAL_AWS_FILE)
-    return local
 
 
 def _work(local: LocalAws, stack: Stack) -> str:
