@@ -227,7 +227,7 @@ def test_a_standard_file_may_wait_a_year_and_for_executions(tmp_path: Path) -> N
     file = written(tmp_path, edited(rows))
     assert check_file(file, standard=True) == []
     for arguments, code, words in (
-        ([str(file)], 1, "express: Step Functions refuses .sync:2"),
+        ([str(file)], 1, f"{file}: Start Newest Event: express: Step Functions refuses"),
         ([str(file), "--standard"], 0, "no findings"),
         ([str(FILE)], 0, "longest execution 292 s, events of up to 126,637 bytes"),
     ):
@@ -277,7 +277,6 @@ def machine(**states: Any) -> dict[str, Any]:
 
 
 def test_each_copy_of_an_event_or_answer_counts() -> None:
-    end = {"Type": "Pass", "Result": {}, "End": True}
     invoke = {
         "Type": "Task",
         "Resource": "arn:aws:states:::lambda:invoke",
@@ -287,29 +286,26 @@ def test_each_copy_of_an_event_or_answer_counts() -> None:
         "Next": "Keep",
     }
     template = {"a.$": "$.Payload.a", "b.$": "$.Payload.b", "c.$": "$.Payload.c"}
-    parts = machine(Invoke=invoke, Keep=end | {"Parameters": template}, End=end)
-    del parts["States"]["Keep"]["Result"]
+    keep = {"Type": "Pass", "Parameters": template, "End": True}
+    parts = machine(Invoke=invoke, Keep=keep, End={"Type": "Pass", "Result": {}, "End": True})
     assert MOST_BYTES - largest_answer(parts) < 100  # parts are together as large as the answer
     template["d.$"] = "$.Payload"
     assert largest_answer(parts) * 2 < MOST_BYTES
-    twice = machine(Keep=end | {"Parameters": {"x.$": "$.detail", "y.$": "$$.Execution.Input"}})
-    del twice["States"]["Keep"]["Result"]
+    copies = {"x.$": "$.detail", "y.$": "$$.Execution.Input"}
+    twice = machine(Keep=keep | {"Parameters": copies})
     assert MOST_BYTES / 2 - largest_event(twice) < 100
     assert largest_answer(twice) == MOST_BYTES
 
 
 def test_a_wait_for_counted_seconds_takes_that_long() -> None:
-    count = {"Type": "Pass", "Parameters": {"n.$": "States.MathAdd($.n, 1)"}, "Next": "Wait"}
+    enough = {"Variable": "$.n", "NumericGreaterThanEquals": 4, "Next": "End"}
     definition = machine(
         Begin={"Type": "Pass", "Result": {"n": 0}, "Next": "Count"},
-        Count=count,
-        Wait={"Type": "Wait", "SecondsPath": "$.n", "Next": "Enough?"},
+        Count={"Type": "Pass", "Parameters": {"n.$": "States.MathAdd($.n, 1)"}, "Next": "Wait"},
+        Wait={"Type": "Wait", "SecondsPath": "$.n", "Next": "Enough"},
+        Enough={"Type": "Choice", "Choices": [enough], "Default": "Count"},
+        End={"Type": "Succeed"},
     )
-    rule = {"Variable": "$.n", "NumericGreaterThanEquals": 4, "Next": "End"}
-    definition["States"] |= {
-        "Enough?": {"Type": "Choice", "Choices": [rule], "Default": "Count"},
-        "End": {"Type": "Succeed"},
-    }
     assert longest_execution(definition) == 1 + 2 + 3 + 4
 
 

@@ -1,7 +1,6 @@
 """The commands, with the errors that a user can make: each is said in one line."""
 
 import errno
-import json
 import os
 import re
 import shlex
@@ -33,7 +32,7 @@ from inorder.commands.main import EXTRAS, MODULES, OF_A_CHECKOUT
 from inorder.commands.terminal import alone
 from inorder.errors import Failure
 from inorder.local_aws import LocalAws
-from inorder.model.execution import Execution, Filter, Step
+from inorder.model.execution import Execution, Step
 from inorder.trying.inside import FILE
 from inorder_fence import __version__
 from tests.support.commands import run
@@ -67,14 +66,6 @@ def test_a_port_that_is_taken_is_named(command: str, monkeypatch: pytest.MonkeyP
     assert f"Error: Port {port} cannot be used: " in result.stderr
 
 
-def test_a_wrong_file_is_named(tmp_path: Path) -> None:
-    wait, file = {"Type": "Wait", "Seconds": 400, "End": True}, tmp_path / "slow.json"
-    file.write_text(json.dumps({"StartAt": "Idle", "States": {"Idle": wait}}))
-    assert error_of("check", str(file)).startswith(
-        f"{file}: seconds: the longest execution takes 4"
-    )
-
-
 @pytest.mark.parametrize(
     ("command", "text"),
     [
@@ -87,9 +78,13 @@ def test_a_wrong_file_is_named(tmp_path: Path) -> None:
         ("cost --overwrites 0.7 --older 0.7", "exceed 1"),
         ("cost --events nan", "A number is nan."),
         ("cost --process-ms 1e11", "Invalid value for '--process-ms'"),
+        ("wy", "Error: There is no command wy. Did you mean why?"),
+        ("policy nwe", "Error: There is no command nwe. Did you mean new?"),
+        ("function xyz", "Error: There is no command xyz. There are new."),
+        ("put --stackname x", "Error: No such option: --stackname Did you mean --stack-name?"),
     ],
 )
-def test_a_command_that_asks_for_what_cannot_be_is_refused(command: str, text: str) -> None:
+def test_wrong_arguments_are_refused_with_the_reason(command: str, text: str) -> None:
     result = run(*shlex.split(command))
     assert (result.exit_code, result.stdout) == (2, "")
     assert text in result.stderr
@@ -207,30 +202,18 @@ def test_help_cuts_no_line_and_lists_commands_of_a_checkout() -> None:
 def test_an_empty_list_names_its_beginning_and_what_helps(
     options: list[str], hint: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    since = ["--since", "2026-11-22"]
-    result = run_with(Executions([]), monkeypatch, "executions", *options, *since)
+    machine, since = state_machine(**{"select.return_value": []}), ["--since", "2026-11-22"]
+    result = run_with(machine, monkeypatch, "executions", *options, *since)
     begun = "No such execution has started since 2026-11-22 00:00:00 UTC (--since)."
     assert (result.exit_code, result.stderr.splitlines()) == (0, [begun, *hint])
 
 
-class Executions:
-    """A state machine whose list changes from one call to the next."""
-
-    unknown, poll_seconds = (), 0
-
-    def __init__(self, *lists: list[Execution]) -> None:
-        self._lists = list(lists)
-
-    def changed(self, _: datetime) -> list[Execution]:
-        if not self._lists:
-            raise KeyboardInterrupt
-        return self._lists.pop(0)
-
-    def select(self, wanted: Filter) -> list[Execution]:
-        return self.changed(datetime.now(UTC))[: wanted.limit]
+def state_machine(*unknown: str, **answers: Any) -> Mock:
+    """Build a state machine of whose log something is unknown; answers are named as by `Mock`."""
+    return Mock(unknown=unknown, poll_seconds=0, **answers)
 
 
-def run_with(machine: Any, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Result:
+def run_with(machine: Mock, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Result:
     """Run a command on a stack with this state machine."""
     aws = Mock(**{"client.return_value.put_object.return_value": {"ETag": '"e"'}})
     aws.stack = stack_with()
@@ -250,42 +233,34 @@ def test_what_is_followed_is_new_and_aligned_with_the_rest(monkeypatch: pytest.M
     old = [an_execution("c" * 36, "c.png"), an_execution("b" * 36, "bb.png", "RUNNING")]
     cut = an_execution("a" * 36, "a.png")  # which the limit leaves out
     ended = [an_execution("d" * 36, "d.png"), old[0], replace(old[1], status="FAILED"), cut]
-    lists, since = [[*old, cut], [*old, cut], ended, ended], "--since=2026-11-01"
-    options = ["--follow", "--limit", "2", since]
-    result = run_with(Executions(*lists), monkeypatch, "executions", *options)
+    machine = state_machine(**{"select.return_value": old})
+    machine.changed.side_effect = [[*old, cut], ended, ended, KeyboardInterrupt]
+    options = ["--follow", "--limit", "2", "--since=2026-11-01"]
+    result = run_with(machine, monkeypatch, "executions", *options)
     assert result.exit_code == 0, result.output
+    assert machine.select.call_args.args[0].limit == 2
     heading, *lines = result.stdout.splitlines()
     assert [line.split()[3] for line in lines] == ["bb.png", "c.png", "bb.png", "d.png"]
     outcomes = [line[heading.index("Outcome") :].split()[0] for line in lines]
     assert outcomes == ["Running", "Succeeded", "Failed", "Succeeded"]
 
 
-def test_an_outcome_that_no_execution_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    meant, there = "There is no outcome Procesed. Did you mean Processed?", "Parked, Processed, "
-    for outcome, error in {
-        "Nonsense": there,
-        "Procesed": meant,
-        "parked": "",
-        "Running": "",
-    }.items():
-        result = run_with(Executions([]), monkeypatch, "executions", "--outcome", outcome)
-        assert result.exit_code == (2 if error else 0), result.output
-        assert error in result.stderr
-
-
 @pytest.mark.parametrize(
-    ("typed", "error"),
+    ("outcome", "error"),
     [
-        ("wy", "There is no command wy. Did you mean why?"),
-        ("policy nwe", "There is no command nwe. Did you mean new?"),
-        ("function xyz", "There is no command xyz. There are new."),
-        ("put --stackname x", "No such option: --stackname Did you mean --stack-name?"),
+        ("Nonsense", "There is no outcome Nonsense. There are Aborted, Duplicate, "),
+        ("Procesed", "There is no outcome Procesed. Did you mean Processed?"),
+        ("parked", ""),
+        ("Running", ""),
     ],
 )
-def test_what_is_mistyped_is_suggested(typed: str, error: str) -> None:
-    result = run(*typed.split())
-    assert result.exit_code == 2
-    assert result.stderr.splitlines()[-1] == f"Error: {error}"
+def test_an_outcome_that_no_execution_has_is_refused(
+    monkeypatch: pytest.MonkeyPatch, outcome: str, error: str
+) -> None:
+    machine = state_machine(**{"select.return_value": []})
+    result = run_with(machine, monkeypatch, "executions", "--outcome", outcome)
+    assert result.exit_code == (2 if error else 0), result.output
+    assert error in result.stderr
 
 
 @pytest.mark.parametrize(("typed", "path"), [("bin/inorder", ""), ("inorder", "bin")])
@@ -350,8 +325,7 @@ def test_put_exits_as_its_help_says(
         error=outcome if fails else None,
         steps=tuple(Step(name, "Task", {"much": "data"}, {}) for name in ("Claim Key", outcome)),
     )
-    machine = Mock(unknown=(), poll_seconds=0, **{"wait.return_value": ended})
-    machine.select.side_effect = [[], [ended]]
+    machine = state_machine(**{"wait.return_value": ended, "select.side_effect": [[], [ended]]})
     result = run_with(machine, monkeypatch, "put", str(file))
     assert (result.exit_code, f"Outcome   {outcome}" in result.stdout) == (code, True)
     assert result.stdout.endswith(f"States    Claim Key > {outcome}\n")
@@ -365,8 +339,7 @@ def test_put_that_finds_no_execution_says_what_the_log_lacks(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (file := tmp_path / "x.png").write_bytes(b"")
-    machine = Mock(unknown=("The log is without data.",), poll_seconds=0)
-    machine.select.return_value = []
+    machine = state_machine("The log is without data.", **{"select.return_value": []})
     result = run_with(machine, monkeypatch, "put", str(file))
     assert result.exit_code == 1
     assert "The log is without data.\nError: Waited 0 s for its execution." in result.stderr
