@@ -95,14 +95,9 @@ def test_a_local_aws_is_not_asked_about_its_roles(
 @pytest.mark.parametrize(
     ("code", "state"),
     [
-        ("NoSuchBucket", WRONG),
-        ("404", WRONG),
-        ("ResourceNotFoundException", WRONG),
-        ("QueueDoesNotExist", WRONG),
-        ("NoSuchEntity", WRONG),
-        ("AccessDenied", UNKNOWN),
-        ("403", UNKNOWN),
-        ("ThrottlingException", UNKNOWN),
+        *((code, WRONG) for code in ("NoSuchBucket", "404", "ResourceNotFoundException")),
+        *((code, WRONG) for code in ("QueueDoesNotExist", "NoSuchEntity")),
+        *((code, UNKNOWN) for code in ("AccessDenied", "403", "ThrottlingException")),
     ],
 )
 def test_what_does_not_exist_is_wrong(
