@@ -10,15 +10,7 @@ from urllib.parse import quote
 
 import psutil
 import pytest
-from playwright.sync_api import (
-    Browser,
-    BrowserContext,
-    ConsoleMessage,
-    Page,
-    Request,
-    expect,
-    sync_playwright,
-)
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from inorder import PROJECT
 from inorder.aws.executions import wait_until
@@ -114,16 +106,6 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
-@contextmanager
-def new_context(browser: Browser, console: Console, token: str | None) -> Iterator[BrowserContext]:
-    stored = [{"name": "inorder-token", "value": token}] if token else []
-    storage: Any = {"origins": [{"origin": console.origin[:-1], "localStorage": stored}]}
-    context = browser.new_context(storage_state=storage, reduced_motion="reduce")
-    context.set_default_timeout(30_000)
-    yield context
-    context.close()
-
-
 Opening = Callable[..., Page]
 
 
@@ -147,7 +129,11 @@ def opening(browser: Browser, console: Console) -> Iterator[Opening]:
     with ExitStack() as closing:
 
         def open_page(address: str, token: str | None = console.token) -> Page:
-            context = closing.enter_context(new_context(browser, console, token))
+            stored = [{"name": "inorder-token", "value": token}] if token else []
+            storage: Any = {"origins": [{"origin": console.origin[:-1], "localStorage": stored}]}
+            context = browser.new_context(storage_state=storage, reduced_motion="reduce")
+            closing.callback(context.close)
+            context.set_default_timeout(30_000)
             page = context.new_page()
             # What a test answers for the server may be asked again as the page closes.
             closing.callback(page.unroute_all, behavior="ignoreErrors")

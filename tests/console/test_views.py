@@ -25,6 +25,11 @@ def rows(page: Page) -> Locator:
     return page.locator(".all-rows [role=row]")
 
 
+def box_of(element: Locator) -> Any:
+    """Give where an element is on the page; None if it is not shown."""
+    return element.bounding_box()
+
+
 # The list
 
 
@@ -158,8 +163,7 @@ def test_all_states_of_the_graph_fit_into_its_pane(
     is_narrow = width == 390
     passed = set(of_story(console, "Superseded").path)
     expect(nodes).to_have_count(len(passed if is_narrow else definition["States"]))
-    room = page.locator(".graph-pane").bounding_box()
-    assert room
+    room = box_of(page.locator(".graph-pane"))
     for box in nodes.evaluate_all("each => each.map((one) => one.getBoundingClientRect())"):
         assert room["x"] <= box["left"] < box["right"] <= room["x"] + room["width"]
 
@@ -181,9 +185,7 @@ def test_a_graph_with_text_below_9_pixels_can_be_enlarged(
     expect(large).to_be_visible()
     assert text.evaluate(size) == pytest.approx(11.5, abs=0.01)
     assert large.evaluate("one => one.scrollWidth > one.clientWidth")
-    room, selected = large.bounding_box(), page.locator(".node.selected").bounding_box()
-    assert room
-    assert selected
+    room, selected = box_of(large), box_of(page.locator(".node.selected"))
     assert room["x"] <= selected["x"] < room["x"] + room["width"] - selected["width"]
     enlarge.click()
     expect(large).to_have_count(0)
@@ -222,12 +224,9 @@ def test_the_timeline_shows_who_waited_and_why_events_were_superseded(
     waiter = lanes.filter(has=page.locator("rect.wait"))
     expect(waiter).to_have_count(1)
     expect(waiter).to_contain_text("waited")
-    wait = waiter.locator("rect.wait").bounding_box()
+    wait = box_of(waiter.locator("rect.wait"))
     started = lanes.filter(has_text="newest-")
-    lock, work = (started.locator(f"rect.{name}").bounding_box() for name in ("lock", "work"))
-    assert wait
-    assert lock
-    assert work
+    lock, work = (box_of(started.locator(f"rect.{name}")) for name in ("lock", "work"))
     # The holder starts the event that waits, so that it is done before its next poll.
     assert wait["x"] < lock["x"] <= work["x"]
     assert work["x"] + work["width"] <= lock["x"] + lock["width"] + 1
@@ -341,30 +340,23 @@ Screen = tuple[int, int, Literal["light", "dark"]]
 SCREENS: tuple[Screen, ...] = ((320, 640, "light"), (1440, 800, "dark"))
 
 
-def views(console: Console) -> dict[str, str]:
+def test_each_view_is_accessible_and_fits(console: Console, opening: Opening) -> None:
     waiter = of_story(console, "Duplicate", waited=True).arn
-    [failed] = [
-        execution.arn for execution in console.workflow.of_key(PARKED, 1) if execution.error
-    ]
-    return {
+    [failed] = console.workflow.of_key(PARKED, 1)
+    views = {
         "executions": console.view("executions"),
         "execution": console.view("execution", waiter, state="Claim Key"),
-        "failed": console.view("execution", failed),
+        "failed": console.view("execution", failed.arn),
         "key": console.view("key", STORY),
         "strange": console.view("key", STRANGE),
-        "locked": console.view("executions"),
     }
-
-
-def test_each_view_is_accessible_and_fits(console: Console, opening: Opening) -> None:
     page = opening(console.address)
-    for view, address in views(console).items():
-        if view == "locked":
-            page = opening(address, token=None)
-        else:
-            page.goto(address)
-            page.wait_for_selector("main h1")
+    for view, address in views.items():
+        page.goto(address)
+        page.wait_for_selector("main h1")
         assert_accessible_and_fits(settled(page), view, *SCREENS)
+    without_token = opening(console.view("executions"), token=None)
+    assert_accessible_and_fits(settled(without_token), "locked", *SCREENS)
 
 
 def assert_accessible_and_fits(page: Page, view: str, *screens: Screen) -> None:
@@ -373,13 +365,12 @@ def assert_accessible_and_fits(page: Page, view: str, *screens: Screen) -> None:
         page.emulate_media(color_scheme=scheme)
         page.screenshot(path=OUT / f"{view}-{width}-{scheme}.png", full_page=True)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, view
-        violations = Axe().run(page).response["violations"]
-        serious = [
-            violation for violation in violations if violation["impact"] in {"serious", "critical"}
+        violations = [
+            (violation["id"], violation["nodes"][0]["html"])
+            for violation in Axe().run(page).response["violations"]
+            if violation["impact"] in {"serious", "critical"}
         ]
-        assert [(violation["id"], violation["nodes"][0]["html"]) for violation in serious] == [], (
-            view
-        )
+        assert violations == [], view
 
 
 # The saved page
@@ -414,19 +405,15 @@ def test_a_saved_page_shows_the_same_without_a_server(
 @pytest.fixture
 def report(answers: dict[str, Any], tmp_path: Path) -> str:
     """Write a report of two stacks, of which the first one has no executions; give its address."""
-    keys = {STORY: "old", STRANGE: "new", PARKED: "missing"}
-    image = picture(RED)
-    outputs = {
-        "off": [FinalOutput(key, image, "new") for key in keys],
-        "on": [
-            FinalOutput(key, None if state == "missing" else image, state)  # type: ignore[arg-type]
-            for key, state in keys.items()
-        ],
-    }
-    counts = {"Object keys": 3, "Executions": 1234, "Stale outputs": 1}
+    image, counts = picture(RED), {"Object keys": 3, "Executions": 1234, "Stale outputs": 1}
+    off = [FinalOutput(key, image, "new") for key in (STORY, STRANGE, PARKED)]
+    on = [
+        FinalOutput(STORY, image, "old"),
+        FinalOutput(STRANGE, image, "new"),
+        FinalOutput(PARKED, None, "missing"),
+    ]
     nothing = answers | {"/api/executions": {"executions": []}, "/api/story": {}}
-    executions = {"off": nothing, "on": answers}
-    results = {name: Result(counts, outputs[name], executions[name]) for name in outputs}
+    results = {"off": Result(counts, off, nothing), "on": Result(counts, on, answers)}
     write_report(tmp_path / "index.html", "latest-wins", results)
     return (tmp_path / "index.html").as_uri()
 
@@ -464,9 +451,7 @@ def test_the_report_is_accessible_and_fits(report: str, opening: Opening) -> Non
     assert_accessible_and_fits(page, "report", *SCREENS, (400, 800, "dark"))
     # Beside each other, so that one sees the same key twice.
     links = page.get_by_role("link", name=STORY)
-    off, on = links.first.bounding_box(), links.last.bounding_box()
-    assert off
-    assert on
+    off, on = box_of(links.first), box_of(links.last)
     assert off["y"] == on["y"]
     assert off["x"] + off["width"] < on["x"]
 

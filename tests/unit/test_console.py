@@ -18,8 +18,8 @@ from tests.support.in_process import INPUT, InProcess
 from tests.unit.test_inspection import RED, LocalConnection, connection
 
 TOKEN = "the-token"  # noqa: S105 - of a test
-OTHERS = ("", "the-tokem", "the-tök".encode())
-KNOWN = {"X-Inorder-Token": TOKEN}
+WRONG_TOKENS = ("", "the-tokem", "the-tök".encode())
+WITH_TOKEN = {"X-Inorder-Token": TOKEN}
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def here(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> LocalConnection:
 @pytest.fixture
 def client(aws: InProcess, here: LocalConnection) -> TestClient:
     """Give a client that knows the token."""
-    return TestClient(application(Answers(here, aws.state_machine), TOKEN), headers=KNOWN)
+    return TestClient(application(Answers(here, aws.state_machine), TOKEN), headers=WITH_TOKEN)
 
 
 # What is refused
@@ -41,8 +41,8 @@ READ = ["stack", "definition", "executions", "execution?arn=x", "story?key=x"]
 
 def test_without_the_token_only_a_page_without_data_is_read(client: TestClient) -> None:
     del client.headers["X-Inorder-Token"]
-    other_tokens: list[Any] = [{}, *({"X-Inorder-Token": token} for token in OTHERS)]
-    for headers in other_tokens:
+    wrong_headers: list[Any] = [{}, *({"X-Inorder-Token": token} for token in WRONG_TOKENS)]
+    for headers in wrong_headers:
         for path in (*READ, "none", "../api/stack"):
             answer = client.get(f"/api/{path}", headers=headers)
             assert (answer.status_code, [*answer.json()]) == (401, ["error"])

@@ -3,54 +3,39 @@
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from inorder.aws.executions import StateMachine
 from inorder.console import live
 from inorder.console.live import LiveList
-from inorder.model.execution import ANY, Entry, Execution, Filter
+from inorder.model.execution import Execution
+from tests.support.events import created
 
 START = datetime(2026, 11, 22, 10, tzinfo=UTC)
 
 
 def execution(number: int, status: str = "RUNNING") -> Execution:
-    detail = {"bucket": {"name": "b"}, "object": {"key": f"k/{number}", "sequencer": "0A"}}
     output = None if status == "RUNNING" else {"outcome": "Processed"}
     at = START + timedelta(seconds=number)
-    return Execution(f"arn:of:{number}", status, {"detail": detail}, output, started=at)
-
-
-class Machine(StateMachine):
-    """Lists what it is told to list."""
-
-    poll_seconds = 0
-
-    def __init__(self, *executions: Execution) -> None:
-        super().__init__(None, "arn")
-        self.listed = list(executions)
-        self.error: Exception | None = None
-
-    def select(self, wanted: Filter = ANY) -> list[Execution]:
-        if self.error:
-            raise self.error
-        return self.listed[: wanted.limit]
-
-    def entries(self, arn: str) -> list[Entry]:
-        raise NotImplementedError(arn)
-
-    def find(self, beginning: str, since: datetime | None = None) -> Execution:
-        raise NotImplementedError(beginning, since)
+    return Execution(f"arn:of:{number}", status, created(f"k/{number}"), output, started=at)
 
 
 @pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+def each_answer_is_read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "PAUSE_SECONDS", 0)
     monkeypatch.setattr(live, "PATIENCE_SECONDS", 30)
 
 
-def answer(of: LiveList, revision: int | None = None) -> Any:
-    return json.loads(of.answer(revision))
+def live_list(*reads: list[Execution] | Exception) -> LiveList:
+    """Build a list whose state machine gives or raises one of these each time it is read."""
+    results = iter(reads)
+    select, changed = Mock(side_effect=results), Mock(side_effect=results)
+    return LiveList(Mock(poll_seconds=0, select=select, changed=changed))
+
+
+def answer(executions: LiveList, revision: int | None = None) -> Any:
+    return json.loads(executions.answer(revision))
 
 
 def ids(whole: Any) -> list[str]:
@@ -58,30 +43,25 @@ def ids(whole: Any) -> list[str]:
 
 
 def test_executions_stay_newest_first_when_the_engine_forgets_them() -> None:
-    machine = Machine(execution(1), execution(3, "SUCCEEDED"), execution(2, "SUCCEEDED"))
-    of = LiveList(machine)
-    assert ids(answer(of)) == ["3", "2", "1"]
-    machine.listed = [execution(4)]
-    assert ids(answer(of)) == ["4", "3", "2", "1"]
+    listed = [execution(1), execution(3, "SUCCEEDED"), execution(2, "SUCCEEDED")]
+    executions = live_list(listed, [execution(4)])
+    assert ids(answer(executions)) == ["3", "2", "1"]
+    assert ids(answer(executions)) == ["4", "3", "2", "1"]
 
 
 def test_later_answers_have_only_what_changed() -> None:
-    machine = Machine(execution(1), execution(2))
-    of = LiveList(machine)
-    first = answer(of)
+    later = [execution(1, "SUCCEEDED"), execution(2), execution(3)]
+    executions = live_list([execution(1), execution(2)], later, later, later)
+    first = answer(executions)
     assert (first["is_whole"], ids(first)) == (True, ["2", "1"])
-    machine.listed = [execution(1, "SUCCEEDED"), execution(2), execution(3)]
-    changed = answer(of, revision=first["revision"])
+    changed = answer(executions, revision=first["revision"])
     assert (changed["is_whole"], ids(changed)) == (False, ["3", "1"])
-    assert answer(of, revision=changed["revision"])["executions"] == []
-    assert answer(of, revision=changed["revision"] + 1)["is_whole"]  # of another server
+    assert answer(executions, revision=changed["revision"])["executions"] == []
+    assert answer(executions, revision=changed["revision"] + 1)["is_whole"]  # of another server
 
 
 def test_an_answer_is_the_error_until_reading_succeeds() -> None:
-    machine = Machine(execution(1))
-    machine.error = OSError("Throttling")
-    of = LiveList(machine)
+    executions = live_list(OSError("Throttling"), [execution(1)])
     with pytest.raises(OSError, match="Throttling"):
-        answer(of)
-    machine.error = None
-    assert ids(answer(of)) == ["1"]
+        answer(executions)
+    assert ids(answer(executions)) == ["1"]
