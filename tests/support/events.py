@@ -78,17 +78,15 @@ def shipped(name: str) -> dict[str, Any]:
 
 def changed(event: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     """Copy an event, or a record, with another value in a field such as ``detail.object.key``."""
-    copied = copy.deepcopy(event)
-    *parents, last = path.split(".")
-    _inside(copied, parents)[last] = value
+    copied, inside, last = _opened(event, path)
+    inside[last] = value
     return copied
 
 
 def without(event: dict[str, Any], path: str) -> dict[str, Any]:
     """Copy an event, or a record, without one field; `path` is as for `changed`."""
-    copied = copy.deepcopy(event)
-    *parents, last = path.split(".")
-    del _inside(copied, parents)[last]
+    copied, inside, last = _opened(event, path)
+    del inside[last]
     return copied
 
 
@@ -111,7 +109,10 @@ def _event(kind: str, bucket: Any, described: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _inside(event: dict[str, Any], path: list[str]) -> dict[str, Any]:
-    for name in path:
-        event = event[name]
-    return event
+def _opened(event: dict[str, Any], path: str) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """Copy an event, and give what a field of the copy is in, and the field's name there."""
+    copied = inside = copy.deepcopy(event)
+    *parents, last = path.split(".")
+    for name in parents:
+        inside = inside[name]
+    return copied, inside, last

@@ -117,12 +117,8 @@ def test_the_bill_lacks_logs_and_tables_that_are_not_used() -> None:
 
 def test_a_log_without_data_is_billed_by_what_it_writes() -> None:
     work = Workload(1_000_000, overwrites=0.1)
-    with_data, without = (
-        dollars(cost.bill_of(LATEST, replace(work, log_data=has_data)))[
-            "CloudWatch: log of executions"
-        ]
-        for has_data in (True, False)
-    )
+    bills = [cost.bill_of(LATEST, replace(work, log_data=has_data)) for has_data in (True, False)]
+    with_data, without = (dollars(bill)["CloudWatch: log of executions"] for bill in bills)
     # A waiter is two executions, one poll, and a start that costs as much as a poll.
     assert with_data == pytest.approx((0.9 * 21 + 0.1 * (2 * 21 + 2 * 14)) * 0.50)
     assert without == pytest.approx((0.9 * 14 + 0.1 * (2 * 14 + 2 * 4)) * 0.50)
@@ -215,12 +211,9 @@ def test_the_readme_has_the_dollars_of_the_bill() -> None:
     month = Workload(5e6, overwrites=0.1)
     works = month, replace(month, log_data=False), replace(month, log_level="ERROR")
     bills = [cost.bill_of(LATEST, work) for work in works]
-    whole, without_data, failures = (round(bill.dollars) for bill in bills)
+    whole, no_data, failures = (round(bill.dollars) for bill in bills)
     text = (PROJECT / "README.md").read_text()
-    sentence = (
-        f"[{whole}](docs/cost.md), {without_data} with a log without data, {failures} with the"
-    )
-    assert sentence in text
+    assert f"[{whole}](docs/cost.md), {no_data} with a log without data, {failures} with" in text
     contenders = {contender.name: contender for contender in cost.contenders()}
     for name, source in {
         "fenced-function": "examples/fence_alone/template.yaml",
@@ -231,4 +224,4 @@ def test_the_readme_has_the_dollars_of_the_bill() -> None:
         assert f"({source}) | {amount} |" in text, name
     page = (PROJECT / "docs" / "cost.md").read_text()
     rows = re.findall(r"^\| `(?:ALL|ERROR)`.* \| (\d+) \|", page, re.M)
-    assert rows == [str(amount) for amount in (whole, without_data, failures)]
+    assert rows == [str(amount) for amount in (whole, no_data, failures)]

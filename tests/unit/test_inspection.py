@@ -207,10 +207,7 @@ def test_why_tells_what_was_overtaken_and_one_command_removes_it(
     assert REPLACE in story_of(aws).verdict.text
     aws.run(aws.upload("x.png", RED))
     story = story_of(aws)
-    assert (story.verdict.state, [part.kind for part in story.pending]) == (
-        "right",
-        ["overtaken"],
-    )
+    assert (story.verdict.state, [part.kind for part in story.pending]) == ("right", ["overtaken"])
     assert "`inorder parked --remove-overtaken` removes its message." in story.pending[0].text
     monkeypatch.setattr(queues, "Connection", lambda _: connection(aws))
 
