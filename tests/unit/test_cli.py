@@ -28,7 +28,7 @@ from inorder.aws import parked
 from inorder.aws.parked import ParkedEvent
 from inorder.commands import audit, console, executions, local, queues, target
 from inorder.commands import main as commands_main
-from inorder.commands.main import EXTRAS, MODULES, OF_A_CHECKOUT
+from inorder.commands.main import MODULES, OF_A_CHECKOUT
 from inorder.commands.terminal import alone
 from inorder.errors import Failure
 from inorder.local_aws import LocalAws
@@ -289,15 +289,6 @@ def test_outside_a_checkout_commands_say_their_work_and_their_needs(
 ) -> None:
     inside = helps(command)
     monkeypatch.setattr(commands_main, "IS_CHECKOUT", False)
-    # A wheel without extras has none of these, and the import of a command needs none.
-    for name in [*sys.modules]:
-        if name.startswith(("inorder.commands.", "inorder.demo", "inorder.trying")):
-            if name != "inorder.commands.main":
-                monkeypatch.delitem(sys.modules, name)
-        elif name.partition(".")[0] in EXTRAS or name in {"inorder.local_aws"}:
-            monkeypatch.setitem(sys.modules, name, None)
-    for name in EXTRAS:
-        monkeypatch.setitem(sys.modules, name, None)
     does, *more = helps(command)
     assert [does, *more] == inside
     assert re.match("[A-Z][a-z]+ (?!needs )", does)
