@@ -2,7 +2,7 @@
 
 import re
 import weakref
-from functools import cache
+from functools import cache, partial
 from io import BytesIO
 from typing import Any, NamedTuple
 from unittest.mock import Mock, patch
@@ -13,13 +13,26 @@ from botocore.stub import Stubber
 
 from inorder_fence import Fence
 from invert_image.inversion import InvertedImage
+from tests.support import events
 
 KEY, OUTPUT = "a/x", "a/out-x"
+# The outputs of an event and of a version, under the fence `each`.
+OWN, OF_VERSION = f"{OUTPUT}/0B", f"{OUTPUT}/v1"
 MAXIMUM_BYTES, DAYS = 100, 7
 
 
 class Bad(Exception):
     """The work rejects the content ``bad``."""
+
+
+def created(sequencer: str = "0B", version: str | None = None, **more: Any) -> dict[str, Any]:
+    named: Any = {"key": KEY, "sequencer": sequencer, "etag": "b", "version_id": version}
+    return events.created(**named | more)
+
+
+def deleted(sequencer: str = "0C", version: str | None = None, **more: Any) -> dict[str, Any]:
+    named: Any = {"key": KEY, "sequencer": sequencer, "version_id": version}
+    return events.deleted(**named | more)
 
 
 class Call(NamedTuple):
@@ -35,6 +48,9 @@ def output(sequencer: str, etag: str = "1", key: str = OUTPUT, **metadata: str) 
     named = {"-".join(name.split("_")): value for name, value in metadata.items()}
     answer = {"ETag": f'"{etag}"', "Metadata": {"sequencer": sequencer, **named}}
     return Call("HeadObject", {"Bucket": "output", "Key": key}, answer)
+
+
+VERSION_OUTPUT = output("0B", key=OF_VERSION, source_version_id="v1")
 
 
 def no_output(key: str = OUTPUT) -> Call:
@@ -147,7 +163,31 @@ def answer(
 
 
 def outcome(event: dict[str, Any], *calls: Call, **options: Any) -> str:
-    return answer(event, *calls, **options)["outcome"]
+    """Give the outcome or, of a rejection, its error: it has a cause, too, and no output."""
+    answered = answer(event, *calls, **options)
+    told = {"error", "cause"} if answered["outcome"] == "Rejected" else {"output_key"}
+    assert answered.keys() == {"outcome", "expires_at"} | told
+    assert all(answered.values())
+    return answered.get("error", answered["outcome"])
+
+
+class Case(NamedTuple):
+    """The calls for an event, and what `outcome` gives."""
+
+    expected: str
+    event: dict[str, Any]
+    calls: tuple[Call, ...]
+    options: dict[str, Any]
+
+    def check(self, **options: Any) -> None:
+        assert outcome(self.event, *self.calls, **self.options, **options) == self.expected
+
+
+def ends_as(expected: str, event: dict[str, Any], *calls: Call, **options: Any) -> Case:
+    return Case(expected, event, calls, options)
+
+
+processed, superseded = partial(ends_as, "Processed"), partial(ends_as, "Superseded")
 
 
 def _expect(stubber: Stubber, call: Call) -> None:
@@ -159,6 +199,6 @@ def _expect(stubber: Stubber, call: Call) -> None:
         return
     if "Body" in response:
         content = response["Body"].encode()
-        response["Body"] = StreamingBody(BytesIO(content), len(content))
-        response.setdefault("ContentLength", len(content))
+        length = response.setdefault("ContentLength", len(content))
+        response["Body"] = StreamingBody(BytesIO(content), length)
     stubber.add_response(method, response, call.parameters)

@@ -1,125 +1,196 @@
 """What the fence rejects, what it leaves to another attempt, and what an output gets."""
 
+import re
+from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, IncompleteReadError
 
-from tests.support import events
+from inorder_fence.fenced_output import (
+    ATTEMPTS,
+    FENCES,
+    Fence,
+    InvalidSource,
+    OutputState,
+    attempts,
+)
+from inorder_fence.object_event import InvalidEvent, ObjectEvent
+from tests.support.events import changed, without
 from tests.support.replacing import replaced
-from tests.unit import s3_calls
 from tests.unit.s3_calls import (
     MAXIMUM_BYTES,
-    OUTPUT,
+    OF_VERSION,
+    OWN,
+    VERSION_OUTPUT,
+    Call,
+    Case,
     answer,
+    created,
     delete,
+    deleted,
+    ends_as,
     fails,
     no_output,
     outcome,
     output,
+    processed,
     read,
     source,
+    superseded,
     write,
 )
 
 OF_ANOTHER_BUCKET = output("0A", source_bucket="other")
-OWN = f"{OUTPUT}/0B"
+DIGITS = "F" * 128  # as many as count of a sequencer
 DAY = 86_400
-
-
-def created(key: str = s3_calls.KEY, **more: Any) -> Any:
-    return events.created(key, **{"sequencer": "0B", "etag": "b"} | more)
-
-
-def rejection(event: Any, *calls: s3_calls.Call, **options: Any) -> str:
-    """Give the error of a rejection, which has a cause and no output."""
-    rejected = answer(event, *calls, **options)
-    assert rejected.keys() == {"outcome", "error", "cause", "expires_at"}
-    assert rejected["outcome"] == "Rejected"
-    assert rejected["cause"]
-    return rejected["error"]
-
-
-# The answer
 
 
 def test_an_answer_says_for_how_long_its_record_is_kept() -> None:
     assert answer(created(), output("0C"))["expires_at"] == str(7 * DAY)
-    rejected = answer(created(sequencer="ZZ"))
-    assert rejected["expires_at"] == str(15 * DAY)  # longer than SQS keeps the parked event
-
-
-# Events
+    invalid = answer(created(sequencer="ZZ"))
+    assert invalid["expires_at"] == str(15 * DAY)  # longer than SQS keeps the parked event
 
 
 @pytest.mark.parametrize(
-    "event",
+    ("error", "event"),
     [
-        created(sequencer="ZZ"),
-        created(key=""),
-        created(etag=""),
-        events.without(events.deleted("a/x"), "detail.object.sequencer"),
-        created(bucket=""),
+        ("InvalidEvent", created(sequencer="ZZ")),
+        ("InvalidEvent", created(sequencer=DIGITS + "Z")),
+        ("InvalidEvent", created(key="")),
+        ("InvalidEvent", created(etag="")),
+        ("InvalidEvent", created(bucket="")),
+        ("InvalidEvent", without(deleted(), "detail.object.sequencer")),
+        ("InvalidSource", created(bucket="output")),  # each output would be input
     ],
-    ids=["word", "no key", "no ETag", "no sequencer", "no bucket"],
 )
 @pytest.mark.parametrize("fence", ["newest", "each", "none"])
-def test_an_event_that_s3_cannot_have_sent_is_rejected(event: Any, fence: str) -> None:
-    assert rejection(event, fence=fence) == "InvalidEvent"
+def test_an_event_that_can_have_no_output_is_rejected(error: str, event: Any, fence: str) -> None:
+    assert outcome(event, fence=fence) == error
 
 
-def test_of_a_long_sequencer_the_first_digits_order_the_event() -> None:
-    """It is recorded by then, so a rejection would keep the key without an output."""
-    digits = "F" * 128
-    calls = no_output(), read(), write(sequencer=digits), source()
-    assert outcome(created(sequencer=digits + "F"), *calls) == "Processed"
-    assert outcome(created(sequencer="0B" + "0" * 999), output("0B"), source()) == "Processed"
-    assert rejection(created(sequencer=digits + "Z")) == "InvalidEvent"
+CASES = {
+    # It is recorded by then, so a rejection would keep the key without an output.
+    "the first digits of a long sequencer count": processed(
+        created(sequencer=DIGITS + "F"), no_output(), read(), write(sequencer=DIGITS), source()
+    ),
+    "zeros behind a sequencer do not count": processed(
+        created(sequencer="0B" + "0" * 999), output("0B"), source()
+    ),
+    "an empty version means none, in events and outputs": superseded(
+        created(version_id=""), output("0C", source_bucket="input", source_version_id="")
+    ),
+    "another bucket's output is not replaced": ends_as(
+        "OutputOfAnotherBucket", created(), OF_ANOTHER_BUCKET
+    ),
+    "another bucket's output is not deleted": ends_as(
+        "OutputOfAnotherBucket", deleted(), OF_ANOTHER_BUCKET
+    ),
+    "an output with an impossible sequencer is replaced": processed(
+        created(), output("ZZ", source_etag="b"), read(), write(etag="1"), source()
+    ),
+    "the work rejects a content": ends_as("Bad", created(), no_output(), read("bad")),
+    "a source has as many bytes as are allowed": processed(
+        created(), no_output(), read("B" * MAXIMUM_BYTES), write("B" * MAXIMUM_BYTES), source()
+    ),
+    "a source is too large": ends_as(
+        "InvalidSource", created(), no_output(), read("B" * (MAXIMUM_BYTES + 1))
+    ),
+    "metadata are too large together": ends_as(
+        "InvalidSource", created(), no_output(), read(), fails(write(), 400, "MetadataTooLarge")
+    ),
+    "another bucket's output is not a version's": ends_as(
+        "OutputOfAnotherBucket",
+        created(),
+        output("0A", key=OWN, source_bucket="other"),
+        fence="each",
+    ),
+    "the check learns from GET why HEAD is refused": ends_as(
+        "SourceUnreadable",
+        created(version="v1"),
+        VERSION_OUTPUT,
+        fails(source(version="v1"), 400),
+        fails(read(etag=None, version="v1"), 400, "InvalidRequest"),
+        fence="each",
+    ),
+}
 
 
-def test_an_empty_version_means_none_in_events_and_outputs() -> None:
-    newer = output("0C", source_bucket="input", source_version_id="")
-    assert outcome(created(version_id=""), newer) == "Superseded"
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_is_unusual_has_an_output_or_is_rejected(case: Case) -> None:
+    case.check()
 
 
-# Outputs that are there
+def test_a_rejection_names_both_buckets() -> None:
+    cause = answer(created(), OF_ANOTHER_BUCKET)["cause"]
+    assert re.search("'a/out-x' .* bucket other, .* bucket input:", cause)
 
 
-@pytest.mark.parametrize("event", [created(), events.deleted("a/x", sequencer="0B")])
-def test_the_output_of_another_bucket_is_neither_replaced_nor_deleted(event: Any) -> None:
-    assert rejection(event, OF_ANOTHER_BUCKET) == "OutputOfAnotherBucket"
-    own = output("0A", key=OWN, source_bucket="other")
-    assert rejection(created(), own, fence="each") == "OutputOfAnotherBucket"
+def test_an_output_of_another_bucket_shows_no_source() -> None:
+    """The fence rejects the event before it asks this; an audit asks."""
+    event = ObjectEvent("input", "x", "0A", "e")
+    metadata = {"sequencer": "0A", "source-etag": "e", "source-bucket": "other"}
+    assert not OutputState("1", metadata).shows(event)
+    assert OutputState("1", metadata | {"source-bucket": "input"}).shows(event)
 
 
-@pytest.mark.parametrize("fence", ["newest", "each", "none"])
-def test_an_output_bucket_that_is_the_input_bucket_is_refused(fence: str) -> None:
-    assert rejection(created(bucket="output"), fence=fence) == "InvalidSource"
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(403, "InvalidObjectState"), (400, "InvalidRequest"), (400, "KMS.DisabledException")],
+    ids=["archived", "SSE-C", "disabled key"],
+)
+def test_a_source_that_s3_refuses_for_good_is_rejected(status: int, code: str) -> None:
+    refused = fails(read(version="null"), status, code)
+    assert outcome(created(), no_output(OWN), refused, fence="each") == "SourceUnreadable"
+    assert outcome(created(), no_output(), fails(read(), status, code)) == "SourceUnreadable"
 
 
-def test_an_output_with_an_impossible_sequencer_is_replaced() -> None:
-    calls = output("ZZ", source_etag="b"), read(), write(etag="1"), source()
-    assert outcome(created(), *calls) == "Processed"
+# Keys
 
 
-# Sources
+class Asked(Exception):
+    """S3 was called."""
 
 
-def test_what_the_work_rejects_is_rejected_with_its_error() -> None:
-    assert rejection(created(), no_output(), read("bad")) == "Bad"
+def deliver(fence: str, event: ObjectEvent) -> str:
+    """Give the outcome; neither S3 nor the work may be called."""
+    calls = ("head_object", "get_object", "get_paginator")
+    s3 = Mock(**{f"{call}.side_effect": Asked for call in calls})
+    fenced = Fence(s3, "output", 1000, Mock(side_effect=AssertionError), handles_deletions=True)
+    return FENCES[fence](fenced, event).outcome
 
 
-def test_a_source_may_have_as_many_bytes_as_are_allowed() -> None:
-    largest = read(ContentLength=MAXIMUM_BYTES)
-    assert outcome(created(), no_output(), largest, write(), source()) == "Processed"
-    larger = read(ContentLength=MAXIMUM_BYTES + 1)
-    assert rejection(created(), no_output(), larger) == "InvalidSource"
+@pytest.mark.parametrize(
+    ("fence", "version", "is_deletion", "added"),
+    [
+        ("newest", None, False, "out-"),
+        ("none", None, False, "out-"),
+        ("each", None, False, "out-/80"),
+        ("each", "v" * 36, False, "out-/" + "v" * 36),
+        ("newest", None, True, "out-"),
+        ("each", None, True, "out-/"),  # an older event's sequencer may be shorter
+        ("each", "v" * 36, True, "out-/" + "v" * 36),
+    ],
+)
+def test_keys_whose_outputs_have_too_long_names_are_refused(
+    fence: str, version: str | None, is_deletion: bool, added: str
+) -> None:
+    longest = ObjectEvent("input", "x" * (1024 - len(added)), "80", "e", version, is_deletion)
+    with pytest.raises(Asked):
+        deliver(fence, longest)
+    longer = replace(longest, key=f"x{longest.key}")
+    if is_deletion:
+        assert deliver(fence, longer) == "Processed"
+    else:
+        with pytest.raises(InvalidSource, match="1024 bytes"):
+            deliver(fence, longer)
 
 
 def test_the_length_of_an_outputs_key_is_counted_in_bytes() -> None:
     key = "é" * 511 + "x"
-    assert rejection(created(key)) == "InvalidSource"
-    of_deletion = answer(events.deleted(key, sequencer="0C"))
+    assert outcome(created(key=key)) == "InvalidSource"
+    of_deletion = answer(deleted(key=key))
     assert (of_deletion["outcome"], of_deletion["output_key"]) == ("Processed", f"out-{key}")
 
 
@@ -131,10 +202,8 @@ def test_the_length_of_an_outputs_key_is_counted_in_bytes() -> None:
         ("none", "a/out-", [read("", None, "a/")]),
     ],
 )
-def test_a_folder_of_the_console_has_no_output(
-    fence: str, key: str, calls: list[s3_calls.Call]
-) -> None:
-    of_folder = answer(created("a/"), *calls, fence=fence)
+def test_a_folder_of_the_console_has_no_output(fence: str, key: str, calls: list[Call]) -> None:
+    of_folder = answer(created(key="a/"), *calls, fence=fence)
     assert (of_folder["outcome"], of_folder["output_key"]) == ("Superseded", key)
 
 
@@ -142,69 +211,53 @@ def test_a_folder_of_the_console_has_no_output(
 def test_only_an_empty_object_with_a_slash_is_a_folder(key: str, content: str) -> None:
     name = replaced(key, "a/", "a/out-")
     calls = read(content, None, key, ETag='"b"'), write(content, key=name, is_fenced=False)
-    assert outcome(created(key), *calls, fence="none") == "Processed"
-
-
-@pytest.mark.parametrize(
-    ("status", "code"),
-    [(403, "InvalidObjectState"), (400, "InvalidRequest"), (400, "KMS.DisabledException")],
-    ids=["archived", "SSE-C", "disabled key"],
-)
-def test_a_source_that_s3_refuses_for_good_is_rejected(status: int, code: str) -> None:
-    refused = fails(read(version="null"), status, code)
-    assert rejection(created(), no_output(OWN), refused, fence="each") == "SourceUnreadable"
-    assert rejection(created(), no_output(), fails(read(), status, code)) == "SourceUnreadable"
-
-
-def test_the_check_learns_from_get_why_head_is_refused() -> None:
-    key = f"{OUTPUT}/v1"
-    refused = fails(source(version="v1"), 400)
-    reason = fails(read(etag=None, version="v1"), 400, "InvalidRequest")
-    calls = output("0B", key=key, source_version_id="v1"), refused, reason
-    assert rejection(created(version_id="v1"), *calls, fence="each") == "SourceUnreadable"
-
-
-def test_metadata_that_are_too_large_together_reject_the_event() -> None:
-    calls = no_output(), read(), fails(write(), 400, "MetadataTooLarge")
-    assert rejection(created(), *calls) == "InvalidSource"
+    assert outcome(created(key=key), *calls, fence="none") == "Processed"
 
 
 # Faults
 
 
-def fault(event: Any, *calls: s3_calls.Call, fence: str = "newest") -> str:
+@pytest.mark.parametrize(
+    ("fence", "event", "calls"),
+    [
+        ("newest", created(), [fails(output("0A"), 403)]),
+        ("newest", created(), [output("0B"), fails(source(), 403)]),
+        # The key may become usable.
+        ("newest", created(), [no_output(), fails(read(), 400, "KMS.KMSInvalidStateException")]),
+        ("newest", created(), [no_output(), fails(read(), 404, "NoSuchBucket")]),
+        ("newest", created(), [no_output(), read(), fails(write(), 404, "NoSuchBucket")]),
+        ("newest", created(), [no_output(), read(), fails(write(), 403, "AccessDenied")]),
+        (
+            "each",
+            deleted(version="v1"),
+            [VERSION_OUTPUT, fails(delete("1", OF_VERSION), 403, "AccessDenied")],
+        ),
+    ],
+)
+def test_what_may_pass_is_a_fault(fence: str, event: Any, calls: list[Call]) -> None:
     with pytest.raises(ClientError) as raised:
         answer(event, *calls, fence=fence)
-    return str(raised.value.response["Error"]["Code"])
-
-
-def test_what_may_not_be_read_now_is_a_fault() -> None:
-    unusable = fails(read(), 400, "KMS.KMSInvalidStateException")  # the key may become usable
-    assert fault(created(), no_output(), unusable) == "KMS.KMSInvalidStateException"
-    assert fault(created(), fails(output("0A"), 403)) == "403"
-    assert fault(created(), output("0B"), fails(source(), 403)) == "403"
-
-
-def test_what_may_not_be_written_or_deleted_is_a_fault() -> None:
-    refused = fails(write(), 403, "AccessDenied")
-    assert fault(created(), no_output(), read(), refused) == "AccessDenied"
-    key = f"{OUTPUT}/v1"
-    event = events.deleted("a/x", sequencer="0C", version_id="v1")
-    own = output("0B", key=key, source_version_id="v1")
-    refused = fails(delete("1", key), 403, "AccessDenied")
-    assert fault(event, own, refused, fence="each") == "AccessDenied"
-
-
-def test_a_missing_bucket_is_a_fault_and_no_missing_object() -> None:
-    assert fault(created(), no_output(), fails(read(), 404, "NoSuchBucket")) == "NoSuchBucket"
-    missing = fails(write(), 404, "NoSuchBucket")
-    assert fault(created(), no_output(), read(), missing) == "NoSuchBucket"
+    assert raised.value.response["Error"]["Code"] == calls[-1].answer["code"]
 
 
 def test_without_a_fence_conflicts_are_faults_and_versions_are_ignored() -> None:
     written = write("C", source_etag="c", version="v1", is_fenced=False)
     calls = read("C", None, ETag='"c"', VersionId="v2"), fails(written, 409, "Conflict")
-    assert fault(created(version_id="v1"), *calls, fence="none") == "Conflict"
+    with pytest.raises(ClientError, match="Conflict"):
+        answer(created(version="v1"), *calls, fence="none")
+
+
+def test_content_that_breaks_off_is_a_fault_without_work() -> None:
+    with pytest.raises(IncompleteReadError):
+        answer(created(), no_output(), read("B", ContentLength=2))
+
+
+def test_attempts_pause_for_random_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("inorder_fence.fenced_output.time.sleep", pauses.append)
+    assert len(list(attempts())) == len(pauses) == ATTEMPTS
+    assert all(0 <= pause <= number / 10 for number, pause in enumerate(pauses))
+    assert any(pauses)
 
 
 # What an output gets
@@ -218,3 +271,28 @@ def test_an_output_gets_what_is_named_and_the_source_has() -> None:
     names = ["CacheControl", "ContentDisposition", "Metadata"]
     calls = no_output(), source_read, written, source()
     assert outcome(created(), *calls, hands_on=names) == "Processed"
+
+
+# What is read of an event
+
+CREATION = created(key="a+b%20é.png", sequencer="0A", etag="0123")
+DELETION = deleted(key="a+b%20é.png", sequencer="0A", version_id="v1")
+
+
+# S3 calls the version "null" in a bucket whose versioning is suspended.
+@pytest.mark.parametrize(
+    ("event", "version", "etag"),
+    [
+        (CREATION, None, "0123"),
+        (changed(CREATION, "detail.object.version-id", "v1"), "v1", "0123"),
+        (changed(CREATION, "detail.object.version-id", "null"), None, "0123"),
+        (changed(CREATION, "detail.object.version-id", 5), None, "0123"),
+        (DELETION, "v1", ""),
+        (changed(DELETION, "detail.object.etag", "0123"), "v1", ""),
+    ],
+)
+def test_events_are_read_and_keys_not_decoded(event: Any, version: str | None, etag: str) -> None:
+    with pytest.raises(InvalidEvent, match="no sequencer"):
+        ObjectEvent.from_event(changed(event, "detail.object.sequencer", 7))
+    expected = ObjectEvent("input", "a+b%20é.png", "0A", etag, version, is_deletion=not etag)
+    assert ObjectEvent.from_event(event) == expected
