@@ -3,7 +3,7 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count, groupby, pairwise
@@ -19,7 +19,7 @@ from moto import mock_aws
 
 from inorder.asl.definition import EXPRESS_SECONDS
 from inorder.audit import audit as auditing
-from inorder.audit.audit import Audit, Progress
+from inorder.audit.audit import SETTLED, Audit, Progress
 from inorder.audit.comparing import (
     ACTS_WITHIN,
     Finding,
@@ -34,7 +34,6 @@ from inorder.audit.listing import listing
 from inorder.audit.reading import RECORDS, Reader
 from inorder.audit.repairing import known_sequencer, next_sequencer, repair_event, repaired_at
 from inorder.aws import parked
-from inorder.aws.stack import Stack as DescribedStack
 from inorder.aws.stack import session_with_times_as_text
 from inorder.errors import Failure
 from inorder_fence import ObjectEvent
@@ -45,7 +44,10 @@ from tests.proof.simulation.cloud import Cloud, Settings
 from tests.support.events import SEQUENCER, created, deleted
 from tests.support.in_process import KEY_TABLE, answered
 from tests.support.replacing import replaced
+from tests.support.stacks import stack_with
+from tests.unit.conftest import new_queue
 
+Texts = dict[str, str]
 NOTHING = OutputState()
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 SCOPE = Scope("input", "output", "keys", "newest", handles_deletions=True)
@@ -66,7 +68,7 @@ def written(
 
 
 def verdict_of(reading: Reading, **scope: Any) -> Verdict:
-    return judge(reading, SCOPE if not scope else replace(SCOPE, **scope), NOW)
+    return judge(reading, replace(SCOPE, **scope), NOW)
 
 
 def ago(minutes: float) -> str:
@@ -137,11 +139,8 @@ HELD = {"status": "IN_PROGRESS", "lock_token": "t"}
         ({}, {"status": "RETRYING", "at": "9" * 99}, "missing"),
     ],
 )
-def test_a_key_is_waiting_only_while_something_will_act(
-    record: dict[str, str], retries: dict[str, str], expected: str
-) -> None:
-    reading = Reading(X, record, NOTHING, SOURCE, retries=retries)
-    assert verdict_of(reading) == expected
+def test_only_what_will_be_acted_on_waits(record: Texts, retries: Texts, expected: str) -> None:
+    assert verdict_of(Reading(X, record, NOTHING, SOURCE, retries=retries)) == expected
 
 
 def test_an_audit_waits_for_the_times_of_sweeps_and_retries() -> None:
@@ -152,7 +151,6 @@ def test_an_audit_waits_for_the_times_of_sweeps_and_retries() -> None:
 
 FAILED = {"status": "FAILED", "sequencer": SEQUENCER, "event": json.dumps(created(etag="e"))}
 DELETED = FAILED | {"event": json.dumps(deleted())}
-
 SKIPPED = FAILED | {"status": "DONE", "outcome": "Skipped"}
 
 
@@ -166,9 +164,7 @@ SKIPPED = FAILED | {"status": "DONE", "outcome": "Skipped"}
         (SKIPPED | {"event": json.dumps(created())}, "missing"),
     ],
 )
-def test_no_output_is_right_after_an_outcome_without_one(
-    record: dict[str, str], expected: str
-) -> None:
+def test_no_output_is_right_after_an_outcome_without_one(record: Texts, expected: str) -> None:
     reading = Reading(X, record, NOTHING, SOURCE)
     assert verdict_of(reading, without_output=frozenset({"Skipped"})) == expected
     assert verdict_of(reading) == "missing"
@@ -192,9 +188,7 @@ def test_no_output_is_right_after_an_outcome_without_one(
         (DELETED | {"expires_at": in_days(1)}, {}, "missing"),
     ],
 )
-def test_a_key_is_parked_only_while_sqs_has_its_event(
-    record: dict[str, str], retries: dict[str, str], expected: str
-) -> None:
+def test_only_what_sqs_still_has_is_parked(record: Texts, retries: Texts, expected: str) -> None:
     reading = Reading(X, record, NOTHING, SOURCE, retries=retries)
     assert verdict_of(reading) == expected
     assert judge(reading, SCOPE, NOW, parked=True) is Verdict.PARKED  # the queue was read
@@ -255,11 +249,9 @@ def test_a_repairs_event_describes_the_object_and_holds_its_time(
 ) -> None:
     now = datetime(2026, 11, 25, 1, 2, 3, 4000, UTC)
     event = repair_event(SCOPE, Reading(subject, {}, NOTHING, source), now)
-    object_ = event["detail"]["object"]
-    sequencer = object_["sequencer"]
-    assert ObjectEvent.from_event(event).sequencer == sequencer
+    sequencer = ObjectEvent.from_event(event).sequencer
     assert (event["source"], event["detail-type"]) == ("inorder.repair", kind)
-    assert object_ == {"key": "x.png", "sequencer": sequencer} | described
+    assert event["detail"]["object"] == {"key": "x.png", "sequencer": sequencer} | described
     assert repaired_at(sequencer) == now
     assert [repaired_at(other) for other in (SEQUENCER, *FORGED, None)] == [None] * 4
 
@@ -328,12 +320,9 @@ def test_an_audit_reads_only_the_stacks_keys_of_the_prefix(s3: Any) -> None:
 
 def test_in_versioned_buckets_the_current_version_has_the_output(s3: Any) -> None:
     s3.put_bucket_versioning(Bucket="input", VersioningConfiguration={"Status": "Enabled"})
-    etag, versions = "", list[str]()
-    for _ in range(2):
-        answer = s3.put_object(Bucket="input", Key="x.png", Body=b"same")
-        etag, versions = answer["ETag"].strip('"'), [*versions, answer["VersionId"]]
-    for version, expected in zip(versions, (Verdict.STALE, Verdict.RIGHT), strict=True):
-        write(s3, "out-x.png", etag, version)
+    answers = [s3.put_object(Bucket="input", Key="x.png", Body=b"x") for _ in range(2)]
+    for answer, expected in zip(answers, (Verdict.STALE, Verdict.RIGHT), strict=True):
+        write(s3, "out-x.png", ETAG, answer["VersionId"])
         assert verdicts_of(reader(s3, "newest")) == {Subject("x.png"): expected}
     s3.delete_object(Bucket="input", Key="x.png")
     assert verdicts_of(reader(s3, "newest")) == {Subject("x.png"): Verdict.ORPHANED}
@@ -343,11 +332,10 @@ def test_an_audit_of_versions_skips_what_has_no_version(s3: Any) -> None:
     s3.put_object(Bucket="input", Key="x.png", Body=b"before versions")
     write(s3, f"out-x.png/{SEQUENCER}", "e")
     s3.put_bucket_versioning(Bucket="input", VersioningConfiguration={"Status": "Enabled"})
-    answers = [s3.put_object(Bucket="input", Key="x.png", Body=b"v") for _ in range(4)]
+    answers = [s3.put_object(Bucket="input", Key="x.png", Body=b"x") for _ in range(4)]
     right, missing, orphaned, foreign = (answer["VersionId"] for answer in answers)
-    etag = answers[0]["ETag"].strip('"')
     for version in (right, orphaned):
-        write(s3, f"out-x.png/{version}", etag, version)
+        write(s3, f"out-x.png/{version}", ETAG, version)
     s3.delete_object(Bucket="input", Key="x.png", VersionId=orphaned)
     s3.put_object(Bucket="output", Key=f"out-x.png/{foreign}", Body=b"by hand")
     assert verdicts_of(reader(s3, "each")) == {
@@ -360,18 +348,14 @@ def test_an_audit_of_versions_skips_what_has_no_version(s3: Any) -> None:
 
 
 def test_a_key_whose_source_changes_each_time_is_not_judged(s3: Any) -> None:
-    changing = reader(s3, "newest")
-    head = s3.head_object
-    s3.put_object(Bucket="input", Key="x.png", Body=b"0")
+    bodies = count()
 
-    def head_object(**named: Any) -> Any:
-        answer = head(**named)
-        if named["Bucket"] == "input":
-            s3.put_object(Bucket="input", Key="x.png", Body=answer["ETag"])
-        return answer
+    def change(**_: Any) -> None:
+        s3.put_object(Bucket="input", Key="x.png", Body=b"%d" % next(bodies))
 
-    s3.head_object = head_object
-    finding = changing.find(X)
+    change()
+    s3.meta.events.register("after-call.s3.HeadObject", change)
+    finding = reader(s3, "newest").find(X)
     assert (finding.verdict, finding.reading) == (Verdict.WAITING, None)
 
 
@@ -381,19 +365,15 @@ def test_a_key_whose_source_changes_each_time_is_not_judged(s3: Any) -> None:
 class Stack:
     """A stack in moto, as the command finds it, and its audits."""
 
-    def __init__(self, s3: Any, file: Path) -> None:
-        self.file = file  # the list of what was right
-        boto3.client("dynamodb").create_table(TableName="keys", **KEY_TABLE)
+    def __init__(self, s3: Any, file: Path, patch: pytest.MonkeyPatch) -> None:
+        self.file, self.patch = file, patch  # the file has the list of what was right
         self.s3, self.dynamodb, self.sqs = s3, boto3.client("dynamodb"), boto3.client("sqs")
-        parked_queue, waiting_queue = (
-            self.sqs.create_queue(QueueName=name)["QueueUrl"] for name in ("parked", "waiting")
-        )
-        self.parameters = {"Policy": "latest-wins"}
-        described = DescribedStack(
-            *("s", "input", "output", "keys", "m", parked_queue, "retries", "f", "log"),
-            self.parameters,
-            waiting_events_queue_url=waiting_queue,
-        )
+        self.table = boto3.resource("dynamodb").create_table(TableName="keys", **KEY_TABLE)
+        queues: Any = {
+            f"{name}_events_queue_url": new_queue(name) for name in ("parked", "waiting")
+        }
+        described = replace(stack_with(("input", "output")), **queues)
+        self.parameters: Any = described.parameters
         clients = {"s3": s3, "dynamodb": self.dynamodb, "sqs": self.sqs}
         clients["cloudwatch"] = boto3.client("cloudwatch")
         states = SimpleNamespace(start_sync_execution=self._start)
@@ -401,14 +381,13 @@ class Stack:
             stack=described, client=clients.__getitem__, lists=lists(), synchronous=states
         )
         self.started = list[str]()
-        self.ends: dict[str, Any] = {"outcome": "Processed"}
         self.interrupted_at = 0
 
     def _start(self, **request: str) -> dict[str, str]:
         self.started.append(json.loads(request["input"])["detail"]["object"]["key"])
         if len(self.started) == self.interrupted_at:
             raise KeyboardInterrupt
-        return {"status": "SUCCEEDED", "output": json.dumps(self.ends)}
+        return {"status": "SUCCEEDED", "output": '{"outcome": "Processed"}'}
 
     def audit(self) -> Audit:
         return Audit(self.aws, "")
@@ -418,9 +397,7 @@ class Stack:
             self.s3.put_object(Bucket="input", Key=key, Body=body)
 
     def record(self, record_id: str, **texts: str) -> None:
-        """Write a record."""
-        item = {name: {"S": text} for name, text in {"id": record_id, **texts}.items()}
-        self.dynamodb.put_item(TableName="keys", Item=item)
+        self.table.put_item(Item={"id": record_id, **texts})
 
     def fail(self, key: str, record_id: str = "") -> None:
         """Write the record of an event that is parked."""
@@ -429,13 +406,17 @@ class Stack:
         self.record(record_id or f"input/{key}", event=event, **texts)
 
     def record_ids(self) -> list[str]:
-        return [item["id"]["S"] for item in self.dynamodb.scan(TableName="keys")["Items"]]
+        return sorted(str(item["id"]) for item in self.table.scan()["Items"])
 
     def park(self, *events: Any) -> None:
-        url = self.aws.stack.parked_events_queue_url
         for event in events:
             body = json.dumps({"event": event, "reason": "Because."})
-            self.sqs.send_message(QueueUrl=url, MessageBody=body)
+            self.sqs.send_message(QueueUrl=self.aws.stack.parked_events_queue_url, MessageBody=body)
+
+    def let_wait(self) -> None:
+        """Send an event that waits, as in a pause."""
+        queue = self.aws.stack.waiting_events_queue_url
+        self.sqs.send_message(QueueUrl=queue, MessageBody="{}")
 
     def asked(self, verdicts: dict[str, int]) -> set[str]:
         """Audit with a list of what was right, and give the outputs that S3 was asked about."""
@@ -456,15 +437,19 @@ class Stack:
 
     def verdicts(self) -> dict[str, str]:
         report = self.audit().run(grace=0)
-        verdicts = {finding.subject.key: str(finding.verdict) for finding in report.findings}
+        verdicts = verdict_by_key(report.findings)
         assert report.is_right is not bool({*verdicts.values()} - {"waiting"})
         return verdicts
+
+
+def verdict_by_key(findings: Iterable[Finding]) -> dict[str, str]:
+    return {finding.subject.key: str(finding.verdict) for finding in findings}
 
 
 @pytest.fixture
 def stack(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stack:
     monkeypatch.setattr(parked, "RECEIVE_SECONDS", 0)
-    return Stack(s3, tmp_path / "new" / "pairs.sqlite")
+    return Stack(s3, tmp_path / "new" / "pairs.sqlite", monkeypatch)
 
 
 ALL: tuple[str, ...] = ()  # parts of the URL: every call is refused
@@ -523,15 +508,14 @@ def test_the_queue_of_parked_events_decides_what_is_parked(stack: Stack) -> None
     for key in ("parked", "removed"):
         stack.fail(key)
     stack.park(created("parked", etag=ETAG), created(["no key"]), deleted("removed"), None)
-    assert stack.verdicts() == {"parked": "parked", "removed": "missing"}
     findings = stack.audit().run(grace=0).findings
-    reasons = {finding.subject.key: finding.reason for finding in findings}
-    assert reasons == {"parked": "Because.", "removed": "There is no output."}
+    assert {(finding.subject.key, finding.verdict, finding.reason) for finding in findings} == {
+        ("parked", Verdict.PARKED, "Because."),
+        ("removed", Verdict.MISSING, "There is no output."),
+    }
 
 
-def test_what_changes_between_two_readings_is_no_false_alarm(
-    stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_changes_between_two_readings_is_no_false_alarm(stack: Stack) -> None:
     stack.put("busy", "slow")
     bodies = count()
 
@@ -539,7 +523,7 @@ def test_what_changes_between_two_readings_is_no_false_alarm(
         stack.put("busy", body=b"%d" % next(bodies))
         write(stack.s3, "out-slow", ETAG)
 
-    monkeypatch.setattr(time, "sleep", sleep)
+    stack.patch.setattr(time, "sleep", sleep)
     assert +stack.audit().run().counts == {"right": 1, "waiting": 1}
 
 
@@ -592,8 +576,8 @@ def test_a_forged_sequencer_keeps_no_other_key_from_its_repair(stack: Stack) -> 
         stack.record(f"input/{name}.png", sequencer=sequencer)
     audit = stack.audit()
     findings = audit.run(grace=0).findings
-    verdicts = {finding.subject.key[0]: finding.verdict for finding in findings}
-    assert verdicts == {"0": "stale", "1": "foreign", "2": "stale", "3": "stale"}
+    stale = dict.fromkeys(("0.png", "2.png", "3.png"), "stale")
+    assert verdict_by_key(findings) == stale | {"1.png": "foreign"}
     assert [outcome for _, outcome in audit.repair(findings, 1)] == ["Processed"] * 4
     assert stack.started == [finding.subject.key for finding in findings]
     assert stack.record_ids() == ["input/0.png"]  # no event would be newer than the others
@@ -611,7 +595,7 @@ def test_a_repair_leaves_locked_and_changed_records(stack: Stack) -> None:
 
     stack.dynamodb.meta.events.register("provide-client-params.dynamodb.DeleteItem", change)
     list(audit.repair(findings, 1))
-    assert sorted(stack.record_ids()) == ["input/0.png", "input/1.png"]
+    assert stack.record_ids() == ["input/0.png", "input/1.png"]
 
 
 def test_an_event_whose_executions_die_is_waiting_parked_then_lost() -> None:
@@ -651,9 +635,9 @@ def test_an_event_whose_executions_die_is_waiting_parked_then_lost() -> None:
 
 
 @pytest.fixture
-def remembering(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Stack:
+def remembering(stack: Stack) -> Stack:
     """Give a stack with three right outputs, which are older than a listing's seconds."""
-    monkeypatch.setattr(auditing, "SETTLED", timedelta(seconds=-60))
+    stack.patch.setattr(auditing, "SETTLED", timedelta(seconds=-60))
     stack.put("0", "1", "2")
     for key in "012":
         write(stack.s3, f"out-{key}", ETAG)
@@ -677,18 +661,14 @@ def test_a_right_output_is_read_again_only_after_a_change(remembering: Stack) ->
     assert remembering.asked({"missing": 1, "orphaned": 1, "stale": 1}) == ALL_OUTPUTS
 
 
-def test_objects_changed_in_the_second_of_listing_are_read_again(
-    remembering: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.undo()
+def test_objects_changed_in_the_second_of_listing_are_read_again(remembering: Stack) -> None:
+    remembering.patch.setattr(auditing, "SETTLED", SETTLED)
     for _ in range(2):
         assert remembering.asked({"right": 3}) == ALL_OUTPUTS
 
 
 @pytest.mark.parametrize("damage", ["lost", "text", "flipped", "cut", "a folder", "of other work"])
-def test_a_damaged_list_costs_requests_and_changes_no_verdict(
-    remembering: Stack, damage: str
-) -> None:
+def test_a_damaged_list_costs_requests_and_no_verdict(remembering: Stack, damage: str) -> None:
     assert remembering.asked({"right": 3}) == ALL_OUTPUTS
     stored = remembering.file.read_bytes()
     remembering.file.unlink()
@@ -727,17 +707,14 @@ def test_a_list_of_objects_that_have_gone_begins_anew(remembering: Stack) -> Non
 # Old outputs, waiting, and records in batches
 
 
-def test_older_than_repairs_right_outputs_written_before_that_time(
-    remembering: Stack,
-) -> None:
+def test_older_than_repairs_right_outputs_written_before_that_time(remembering: Stack) -> None:
     remembering.asked({"right": 3})
     time.sleep(1.1)
     now = datetime.now(UTC).replace(microsecond=0)
     write(remembering.s3, "out-1", ETAG)
     audit = Audit(remembering.aws, older_than=now, cache=remembering.file)
     report = audit.run(grace=3600)  # nothing looks wrong, so nothing is waited for
-    verdicts = {finding.subject.key: finding.verdict for finding in report.findings}
-    assert verdicts == {"0": "old", "2": "old"}
+    assert verdict_by_key(report.findings) == {"0": "old", "2": "old"}
     assert all(finding.reason.endswith(" UTC.") for finding in report.findings)
     assert [outcome for _, outcome in audit.repair(report.findings, 1)] == ["Processed"] * 2
     write(remembering.s3, "out-0", ETAG)  # as an upload has done meanwhile
@@ -749,9 +726,7 @@ def test_older_than_repairs_right_outputs_written_before_that_time(
         Audit(remembering.aws, older_than=now)
 
 
-def test_waiting_ends_when_each_key_is_right_or_lost(
-    stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waiting_ends_when_each_key_is_right_or_lost(stack: Stack) -> None:
     stack.put("slow", "lost")
     stack.record("input/slow", in_progress_since=datetime.now(UTC).isoformat())
     waits = list[list[str]]()
@@ -763,21 +738,19 @@ def test_waiting_ends_when_each_key_is_right_or_lost(
             if len(waits) == 4:
                 write(stack.s3, "out-slow", ETAG)
 
-    monkeypatch.setattr(time, "sleep", lambda _: None)
+    stack.patch.setattr(time, "sleep", lambda _: None)
     report = stack.audit().run(Told(), grace=10, wait=True)
     assert +report.counts == {"right": 1, "missing": 1}
     assert waits == [["lost", "slow"]] * 2 + [["slow"]] * 2
 
 
-def test_records_that_dynamodb_leaves_unprocessed_are_read_again(
-    stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_that_dynamodb_leaves_unprocessed_are_read_again(stack: Stack) -> None:
     keys = "01234567"
     stack.put(*keys)
     for key in keys:
         stack.fail(key)
     assert RECORDS == 100  # as many as one request may have
-    monkeypatch.setattr("inorder.audit.reading.RECORDS", 5)
+    stack.patch.setattr("inorder.audit.reading.RECORDS", 5)
     batch_get_item, sizes = stack.dynamodb.batch_get_item, list[int]()
 
     def a_part(RequestItems: Any) -> Any:  # noqa: N803
@@ -788,8 +761,8 @@ def test_records_that_dynamodb_leaves_unprocessed_are_read_again(
         left = asked["Keys"][2:]
         return answer | {"UnprocessedKeys": {"keys": asked | {"Keys": left}} if left else {}}
 
-    monkeypatch.setattr(stack.dynamodb, "batch_get_item", a_part)
-    monkeypatch.setattr(time, "sleep", lambda _: None)
+    stack.patch.setattr(stack.dynamodb, "batch_get_item", a_part)
+    stack.patch.setattr(time, "sleep", lambda _: None)
     findings = stack.audit()._reader.find_all([Subject(key) for key in keys])
     assert {str(finding.verdict) for finding in findings} == {"parked"}
     assert sizes[:3] == [5, 3, 1]
@@ -809,7 +782,7 @@ def test_any_object_in_the_output_bucket_can_be_read(s3: Any, keeps: Keeps) -> N
 def test_in_a_pause_nothing_is_repaired_or_waited_for(stack: Stack) -> None:
     stack.put("x.png")
     stack.parameters["Paused"] = "true"
-    stack.sqs.send_message(QueueUrl=stack.aws.stack.waiting_events_queue_url, MessageBody="{}")
+    stack.let_wait()
     assert stack.verdicts() == {"x.png": "waiting"}
     audit = stack.audit()
     [finding] = audit.run(grace=0).findings
@@ -822,13 +795,11 @@ def test_in_a_pause_nothing_is_repaired_or_waited_for(stack: Stack) -> None:
 
 
 @pytest.mark.parametrize(("quiet", "expected"), [(0, "waiting"), (1, "missing")])
-def test_what_still_waits_after_a_pause_is_not_missing(
-    stack: Stack, quiet: int, expected: str
-) -> None:
+def test_what_waits_after_a_pause_is_not_missing(stack: Stack, quiet: int, expected: str) -> None:
     """Where each event waits for a while, an object counts as missing only after that time."""
     stack.put("x.png")
     stack.parameters["QuietSeconds"] = str(quiet)
-    stack.sqs.send_message(QueueUrl=stack.aws.stack.waiting_events_queue_url, MessageBody="{}")
+    stack.let_wait()
     began = time.monotonic()
     assert stack.verdicts() == {"x.png": expected}
     assert time.monotonic() - began >= quiet
