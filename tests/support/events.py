@@ -90,16 +90,6 @@ def without(event: dict[str, Any], path: str) -> dict[str, Any]:
     return copied
 
 
-def sqs_batch(*bodies: str, queue: str = "retry") -> dict[str, Any]:
-    """Build Lambda's batch of SQS messages, whose IDs are ``m0``, ``m1`` and so on."""
-    messages = [{"messageId": f"m{n}", "body": body} for n, body in enumerate(bodies)]
-    named = {
-        "eventSource": "aws:sqs",
-        "eventSourceARN": f"arn:aws:sqs:us-east-1:123456789012:{queue}",
-    }
-    return {"Records": [message | named for message in messages]}
-
-
 def _event(kind: str, bucket: Any, described: dict[str, Any]) -> dict[str, Any]:
     present = {name: value for name, value in described.items() if value is not None}
     return {

@@ -7,6 +7,7 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ReadTimeoutError
 from moto import mock_aws
 
 from tests.support.in_process import import_anew
@@ -28,6 +29,19 @@ def taken_from(queue_url: str) -> list[str]:
             texts.append(message["Body"])
             sqs.delete_message(QueueUrl=queue_url, ReceiptHandle=message["ReceiptHandle"])
     return texts
+
+
+def refuse(client: Any, operation: str, code: str = "ThrottlingException") -> Callable[[], None]:
+    """Let an operation fail until the function that is returned is called; "" is no answer."""
+    hook = f"provide-client-params.*.{operation}"
+
+    def fail(**_: Any) -> None:
+        if not code:
+            raise ReadTimeoutError(endpoint_url=operation)
+        raise client.exceptions.from_code(code)({"Error": {"Code": code}}, operation)
+
+    client.meta.events.register(hook, fail)
+    return lambda: client.meta.events.unregister(hook, fail)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -11,8 +10,8 @@ from unittest.mock import Mock
 
 import boto3
 import pytest
-from botocore.exceptions import ReadTimeoutError
 
+from inorder_fence.records import retry_id
 from retry_events.retries import (
     LONGEST_SECONDS,
     MAXIMUM_REASONS,
@@ -26,12 +25,13 @@ from retry_events.retries import (
 )
 from retry_events.streams import AGAIN_SECONDS, Stream, taken
 from tests.support import moto_parts
-from tests.support.events import SEQUENCER, created, sqs_batch
+from tests.support.events import SEQUENCER, created
 from tests.support.in_process import KEY_TABLE, Context, make_writes_atomic
 from tests.support.replacing import replaced
 from tests.support.resolved_template import template
-from tests.unit.conftest import Lines, Load, new_queue, taken_from
+from tests.unit.conftest import Lines, Load, new_queue, refuse, taken_from
 
+Json = dict[str, Any]
 NOW = 1_795_000_000.0
 HOUR, DAY = 3600.0, 86_400.0
 HOURS = 1.5  # for which the function retries
@@ -43,18 +43,23 @@ THROTTLED = {
 THROTTLED_TEXT = "Lambda.TooManyRequestsException: Rate Exceeded."
 
 
-def retry(attempt: int, since: float = NOW - HOUR, *reasons: str) -> dict[str, Any]:
+def retry(attempt: int, *reasons: str, since: float = NOW - HOUR) -> Json:
     """Build the field that the function adds to an execution's input."""
     return {"attempt": attempt, "since": str(int(since)), "reasons": list(reasons)}
 
 
-def body(event: dict[str, Any], reason: Any = THROTTLED, **more: Any) -> dict[str, Any]:
+def retried(attempt: int, *reasons: str, since: float = NOW - HOUR) -> Json:
+    """Build the event of a retry."""
+    return EVENT | {"retry": retry(attempt, *reasons, since=since)}
+
+
+def body(event: Json, reason: Any = THROTTLED, **more: Any) -> Json:
     """Build what a state machine sends."""
     named = {"object_key": "input/a b/é.png", "sequencer": "0A", "execution": "arn:of:it"}
     return {"outcome": "Retrying", **named, "reason": reason, "event": event, **more}
 
 
-def fault(event: dict[str, Any] = EVENT, reason: Any = THROTTLED, **more: Any) -> Fault:
+def fault(event: Json = EVENT, reason: Any = THROTTLED, **more: Any) -> Fault:
     """Read a message that a state machine has sent, as it would fail again after ``event``."""
     sent = {"id": "m", "body": json.dumps(body(event, reason)), "sent": NOW, **more}
     failed = Fault.read(Message(**sent))
@@ -69,21 +74,21 @@ def decide(
     return failed.decide(NOW + after, patience)
 
 
-def started(decision: Any) -> dict[str, Any]:
+def started(decision: Any) -> Json:
     """Read the input of the execution that is started."""
     assert isinstance(decision, Start), decision
-    event: dict[str, Any] = json.loads(decision.input)
+    event: Json = json.loads(decision.input)
     return event
 
 
-def parked(decision: Any) -> dict[str, Any]:
+def parked(decision: Any) -> Json:
     """Read the message that is parked."""
     assert isinstance(decision, Park), decision
-    text: dict[str, Any] = json.loads(decision.body)
+    text: Json = json.loads(decision.body)
     return text
 
 
-def again(event: dict[str, Any], reason: Any = THROTTLED) -> dict[str, Any]:
+def again(event: Json, reason: Any = THROTTLED) -> Json:
     """Let an event fail, and give that with which it is started again."""
     return started(decide(fault(event, reason), patience=math.inf))
 
@@ -104,12 +109,10 @@ def again(event: dict[str, Any], reason: Any = THROTTLED) -> dict[str, Any]:
         (14, 999, 13 / 2),
     ],
 )
-def test_a_fault_waits_for_its_delay_and_is_then_started(
-    attempt: int, throttled: int, growths: float
-) -> None:
+def test_a_fault_is_started_after_its_delay(attempt: int, throttled: int, growths: float) -> None:
     before = [f"{THROTTLED_TEXT} ({throttled - 1} times)"] if throttled > 1 else []
     reason = THROTTLED if throttled else {"Error": "States.Timeout"}
-    failed = fault(EVENT | {"retry": retry(attempt, NOW - HOUR, *before)}, reason)
+    failed = fault(retried(attempt, *before), reason)
     due = failed.message.delay(growths)
     assert decide(failed, after=0) == Wait(math.ceil(due))
     assert decide(failed, after=due - 0.5) == Wait(1)
@@ -129,20 +132,19 @@ def test_delays_grow_to_15_minutes_and_spread_over_a_half(growths: float, whole:
 
 
 def test_an_event_that_fails_beyond_the_patience_is_parked() -> None:
-    failed = fault(EVENT | {"retry": retry(7, NOW - DAY + 1, "x: y")})
+    failed = fault(retried(7, "x: y", since=NOW - DAY + 1))
     assert isinstance(decide(failed), Start)
     assert isinstance(decide(failed, after=10 * DAY), Start)  # it was not tried meanwhile
-    assert isinstance(decide(fault(EVENT | {"retry": retry(7, NOW - DAY, "x: y")})), Park)
+    assert isinstance(decide(fault(retried(7, "x: y", since=NOW - DAY))), Park)
 
 
 def test_a_parked_event_is_unchanged_and_has_all_reasons() -> None:
     text = {**body(EVENT), "outcome": "Parked"}
     assert parked(decide(fault(), patience=0)) == text
-    history = retry(3, NOW - DAY, "States.Timeout: ", f"{THROTTLED_TEXT} (2 times)")
+    event = retried(3, "States.Timeout: ", f"{THROTTLED_TEXT} (2 times)", since=NOW - DAY)
     reasons = ["States.Timeout:", f"{THROTTLED_TEXT} (3 times)"]
-    more = {"attempts": 4, "since": history["since"], "reasons": reasons}
-    expected = text | {"reason": THROTTLED | more}
-    assert parked(decide(fault(EVENT | {"retry": history}))) == expected
+    more = {"attempts": 4, "since": str(int(NOW - DAY)), "reasons": reasons}
+    assert parked(decide(fault(event))) == text | {"reason": THROTTLED | more}
 
 
 def test_an_event_that_cannot_start_waits_longer_and_then_parks() -> None:
@@ -157,7 +159,6 @@ def test_an_event_that_cannot_start_waits_longer_and_then_parks() -> None:
 
 
 LOCKED = {"Error": "KeyLocked", "Cause": "The key stayed locked for as long as an execution waits."}
-LOCKED_TEXT = f"KeyLocked: {LOCKED['Cause']}"
 
 
 def test_events_of_locked_keys_wait_briefly_and_count_no_failure() -> None:
@@ -199,19 +200,6 @@ def test_one_refusal_after_a_long_pause_parks_nothing() -> None:
     assert isinstance(fault(EVENT).decide_again("refused", NOW + 13 * DAY, HOUR), Park)
 
 
-@pytest.mark.parametrize(
-    ("attempt", "receives", "longest"),
-    [(0, 1, 7.5), (3, 1, 25.3125), (0, 5, 37.96875), (0, 99, 900)],
-)
-def test_a_stream_says_until_when_its_event_may_come_back(
-    attempt: int, receives: int, longest: float
-) -> None:
-    """An execution sends it again, and it waits; or it waits because none can be started."""
-    failed = fault(EVENT | {"retry": retry(attempt)}, receives=receives)
-    item = taken("keys", failed, None, NOW, "RETRYING", "m", 300)["Item"]
-    assert item["until"] == {"N": str(int(NOW + 300 + longest))}
-
-
 @pytest.mark.parametrize("error", ["NotClaimed", "States.DataLimitExceeded"])
 def test_an_error_that_retries_cannot_mend_parks_at_once(error: str) -> None:
     reason = {"Error": error, "Cause": "The result is too large."}
@@ -236,10 +224,9 @@ def test_an_error_probably_caused_by_the_event_has_a_limit(error: str, limit: in
     text = f"{error}: Task timed out after 15.00 seconds ({limit + 1} times)"
     assert parked(decide(fault(event, reason)))["reason"]["reasons"] == [text]
     # Other errors do not count, and different causes of one error do.
-    other = EVENT | {"retry": retry(40, NOW - HOUR, "x: y (40 times)")}
-    assert again(other)["retry"]["attempt"] == 41
-    history = retry(40, NOW - HOUR, "x: y (40 times)", f"{error}: z (99 times)")
-    assert isinstance(decide(fault(EVENT | {"retry": history})), Park)
+    assert again(retried(40, "x: y (40 times)"))["retry"]["attempt"] == 41
+    different = retried(40, "x: y (40 times)", f"{error}: z (99 times)")
+    assert isinstance(decide(fault(different)), Park)
 
 
 def test_an_exception_on_the_local_aws_is_no_crash() -> None:
@@ -250,7 +237,7 @@ def test_an_exception_on_the_local_aws_is_no_crash() -> None:
 # --- Reasons ------------------------------------------------------------------------------------
 
 
-def again_after(*failures: Any) -> dict[str, Any]:
+def again_after(*failures: Any) -> Json:
     """Let an event fail for each of these reasons, and give that with which it starts again."""
     event = EVENT
     for reason in failures:
@@ -299,15 +286,15 @@ def test_a_reason_is_one_short_line_without_changing_parts(cause: Any, text: str
         *({"since": "1e5"}, {"since": 7}, {"reasons": ["x: y", 7]}),
     ],
 )
-def test_a_history_of_others_counts_as_absent(other: dict[str, Any]) -> None:
-    event = EVENT | {"retry": retry(1, NOW - HOUR, "x: y") | other}
-    assert again(event)["retry"] == retry(1, NOW, THROTTLED_TEXT)
+def test_a_history_of_others_counts_as_absent(other: Json) -> None:
+    event = EVENT | {"retry": retry(1, "x: y") | other}
+    assert again(event)["retry"] == retry(1, THROTTLED_TEXT, since=NOW)
 
 
 def test_a_made_up_history_becomes_small_and_past() -> None:
     many = f"{'x' * 999} ({'9' * 9} times)"
-    made_up = retry(99_999, NOW + 10 * DAY, *[many] * 40, *"abcdefghijk")
-    history = again(EVENT | {"retry": made_up})["retry"]
+    made_up = retried(99_999, *[many] * 40, *"abcdefghijk", since=NOW + 10 * DAY)
+    history = again(made_up)["retry"]
     assert (history["attempt"], history["since"]) == (100_000, str(int(NOW)))
     assert history["reasons"] == [*"cdefghijk", THROTTLED_TEXT]
     assert len(history["reasons"]) == MAXIMUM_REASONS
@@ -357,17 +344,22 @@ class Retries:
 
     lines: Lines  # what it has logged since the last time
 
-    def __init__(self, function: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, function: ModuleType, patch: pytest.MonkeyPatch) -> None:
         self.function, self.queue = function, function.RETRY_QUEUE_URL
         self.sqs, self.states, self.dynamodb = function.sqs, function.states, function.dynamodb
         self.now = NOW
         self.has_failed = False  # the last call of the function
-        monkeypatch.setattr(function, "time", SimpleNamespace(time=lambda: self.now))
-        moto_parts.tell_time(monkeypatch, lambda: self.now)
+        self.patch = patch
+        patch.setattr(function, "time", SimpleNamespace(time=lambda: self.now))
+        moto_parts.tell_time(patch, lambda: self.now)
 
     def send(self, *bodies: str) -> None:
         for text in bodies:
             self.sqs.send_message(QueueUrl=self.queue, MessageBody=text)
+
+    def fail(self, *events: Json) -> None:
+        """Send what a state machine sends when an execution has failed."""
+        self.send(*(json.dumps(body(event)) for event in events))
 
     def poll(self, seconds: float = 0, receive_again: bool = False) -> list[str]:
         """Do after some seconds what the event source mapping does; give the IDs that stay."""
@@ -377,17 +369,22 @@ class Retries:
         ).get("Messages", [])
         if not received:
             return []
-        name = self.queue.rpartition("/")[2]
-        batch = sqs_batch(*(message["Body"] for message in received), queue=name)
-        for record, message in zip(batch["Records"], received, strict=True):
-            record["messageId"] = message["MessageId"]
-            record["receiptHandle"] = message["ReceiptHandle"]
-            record["attributes"] = message["Attributes"]
+        arn = f"arn:aws:sqs:us-east-1:123456789012:{self.queue.rpartition('/')[2]}"
+        records = [
+            {
+                "messageId": message["MessageId"],
+                "receiptHandle": message["ReceiptHandle"],
+                "body": message["Body"],
+                "attributes": message["Attributes"],
+                "eventSourceARN": arn,
+            }
+            for message in received
+        ]
         kept = [message["MessageId"] for message in received]
         for _ in range(2 if receive_again else 1):
             self.has_failed = False
             try:
-                answer = self.function.handler(batch, Context())
+                answer = self.function.handler({"Records": records}, Context())
                 kept = [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
             except self.function.NothingFinished:
                 self.has_failed = True
@@ -397,21 +394,7 @@ class Retries:
                 self.sqs.delete_message(QueueUrl=self.queue, ReceiptHandle=handle)
         return kept
 
-    def refuse(
-        self, client: Any, operation: str, code: str = "ThrottlingException"
-    ) -> Callable[[], None]:
-        """Let an operation fail until the function that is returned is called; "" is no answer."""
-        hook = f"provide-client-params.*.{operation}"
-
-        def fail(**_: Any) -> None:
-            if not code:
-                raise ReadTimeoutError(endpoint_url=operation)
-            raise client.exceptions.from_code(code)({"Error": {"Code": code}}, operation)
-
-        client.meta.events.register(hook, fail)
-        return lambda: client.meta.events.unregister(hook, fail)
-
-    def started(self) -> list[dict[str, Any]]:
+    def started(self) -> list[Json]:
         """Read the inputs of all executions."""
         machine = self.function.STATE_MACHINE_ARN
         executions = self.states.list_executions(stateMachineArn=machine)["executions"]
@@ -463,7 +446,7 @@ def retries(load: Load, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> Retrie
 
 
 FAULT = json.dumps(body(EVENT))
-LAST = json.dumps(body(EVENT | {"retry": retry(9, NOW - HOURS * HOUR, "x: y")}))
+LAST = json.dumps(body(retried(9, "x: y", since=NOW - HOURS * HOUR)))
 STRANGE = [  # messages that no state machine has sent
     *("x", "[]", "[" * 100_000),
     json.dumps(body(EVENT) | {"outcome": "Parked"}),
@@ -482,9 +465,7 @@ NAMELESS = {"object_key": "", "sequencer": ""}  # as a state machine sends an in
     ],
     ids=["a list", "an object", "a record without an event"],
 )
-def test_what_was_rejected_is_parked_whole_with_its_reason(
-    retries: Retries, sent: dict[str, Any], kept: dict[str, Any]
-) -> None:
+def test_what_was_rejected_is_parked_whole(retries: Retries, sent: Json, kept: Json) -> None:
     retries.send(json.dumps({"outcome": "Retrying", "reason": REJECTED} | sent))
     assert retries.poll() == []
     [text] = retries.parked()
@@ -494,8 +475,7 @@ def test_what_was_rejected_is_parked_whole_with_its_reason(
 
 def test_a_message_is_invisible_until_its_start_is_due(retries: Retries) -> None:
     event = created("a b/é.png", version_id="3HL4")
-    history = {"retry": retry(2, NOW - HOUR, "States.Timeout:")}
-    retries.send(json.dumps(body(event | history)))
+    retries.fail(event | {"retry": retry(2, "States.Timeout:")})
     [kept] = retries.poll()
     [waiting, metrics] = retries.lines()
     reasons = ["States.Timeout:", THROTTLED_TEXT]
@@ -513,19 +493,19 @@ def test_a_message_is_invisible_until_its_start_is_due(retries: Retries) -> None
     assert retries.counts() == (0, 1)
     assert retries.poll(0.02) == []
     assert retries.counts() == (1, 0)
-    assert retries.started() == [{**event, "retry": retry(3, NOW - HOUR, *reasons)}]
+    assert retries.started() == [event | {"retry": retry(3, *reasons)}]
     [started, metrics] = retries.lines()
     assert started["execution"].endswith(f":retry-{kept}")
     assert metrics["RetryStarted"] == [1.0]
 
 
 def test_a_message_delivered_twice_at_once_starts_one_execution(retries: Retries) -> None:
-    retries.send(FAULT)
+    retries.fail(EVENT)
     retries.poll()
     assert len(retries.poll(6, receive_again=True)) == 1
     # As after a crash between the start and the deletion, where names are unique; Express on AWS
     # starts another one of the same name.
-    retries.refuse(retries.states, "StartExecution", "ExecutionAlreadyExists")
+    refuse(retries.states, "StartExecution", "ExecutionAlreadyExists")
     assert retries.poll(61) == []
     assert retries.counts() == (1, 0)
 
@@ -553,9 +533,9 @@ def test_messages_of_a_batch_do_not_depend_on_each_other(retries: Retries) -> No
 def test_an_outage_loses_and_parks_nothing(
     retries: Retries, service: str, operation: str, code: str
 ) -> None:
-    retries.send(FAULT)
+    retries.fail(EVENT)
     retries.poll()
-    end = retries.refuse(getattr(retries, service), operation, code)
+    end = refuse(getattr(retries, service), operation, code)
     for _ in range(20):
         retries.poll(30)
     assert retries.counts() == (0, 1)
@@ -569,7 +549,7 @@ def test_an_outage_loses_and_parks_nothing(
 @pytest.mark.parametrize(("text", "code"), [(LAST, "ThrottlingException"), ("strange", "")])
 def test_a_message_stays_while_it_cannot_be_parked(retries: Retries, text: str, code: str) -> None:
     retries.send(text)
-    end = retries.refuse(retries.sqs, "SendMessage", code)
+    end = refuse(retries.sqs, "SendMessage", code)
     for seconds in (0, 61):
         assert len(retries.poll(seconds)) == 1
         assert retries.has_failed
@@ -613,17 +593,17 @@ def test_an_event_that_waited_starts_as_it_came_however_late(retries: Retries, k
     assert retries.dynamodb.scan(TableName="keys")["Items"] == []  # it needs no stream
     # Its first failure is the beginning of its retries.
     retries.queue = retries.function.RETRY_QUEUE_URL
-    retries.send(json.dumps(body(event)))
+    retries.fail(event)
     retries.poll()
     assert retries.poll(60) == []
-    retried = [input_["retry"] for input_ in retries.started() if "retry" in input_]
-    assert [history["attempt"] for history in retried] == [1]
+    histories = [input_["retry"] for input_ in retries.started() if "retry" in input_]
+    assert [history["attempt"] for history in histories] == [1]
 
 
 def test_an_event_refused_for_the_patience_is_parked(retries: Retries) -> None:
     retries.queue = retries.function.WAITING_QUEUE_URL
     retries.send(json.dumps(EVENT))
-    retries.refuse(retries.states, "StartExecution")
+    refuse(retries.states, "StartExecution")
     began = due = NOW + 4 * HOURS * HOUR
     while due:
         assert due < began + HOURS * HOUR + 2 * LONGEST_SECONDS
@@ -661,7 +641,7 @@ def test_what_waits_and_is_no_event_is_parked(retries: Retries) -> None:
 
 def test_a_batch_fails_only_if_nothing_of_it_is_finished(retries: Retries) -> None:
     """A message whose visibility cannot be changed returns by itself."""
-    retries.refuse(retries.sqs, "ChangeMessageVisibility")
+    refuse(retries.sqs, "ChangeMessageVisibility")
     retries.send(FAULT, "strange")
     assert len(retries.poll()) == 1
     assert not retries.has_failed
@@ -709,29 +689,35 @@ def test_five_calls_that_do_not_answer_end_before_the_timeout(retries: Retries) 
 def test_the_stream_decides_whether_a_message_starts_waits_or_ends(
     status: Any, id_: str, attempt: int, after: float, seconds: int | None
 ) -> None:
-    failed = fault(EVENT | {"retry": retry(attempt)}, id=id_)
+    failed = fault(retried(attempt), id=id_)
     stream = Stream("m", 3, int(NOW), status)
     assert stream.seconds_to_wait(failed, NOW + after, 300) == seconds
-    for before in (None, stream):
-        item = taken("keys", failed, before, NOW, "RETRYING", "m", 300)["Item"]
-        assert item["attempt"] == {"N": str(attempt + 1)}
-        assert item["state_machine"] == {"S": "m"}
-        assert item["expires_at"] == {"N": str(int(NOW + 2 * DAY))}
-        parked = taken("keys", failed, before, NOW, "PARKED", "m", 300)
-        assert parked["Item"]["expires_at"] == {"N": str(int(NOW + 15 * DAY))}
-        assert "ExpressionAttributeNames" not in parked  # DynamoDB refuses an empty one
 
 
-def test_two_events_are_retried_at_the_same_time(retries: Retries) -> None:
-    retries.send(FAULT, json.dumps(body(created("other.png"))))
-    retries.poll()
-    retries.poll(12)
-    assert retries.counts() == (2, 0)
+@pytest.mark.parametrize(
+    ("attempt", "receives", "longest"),
+    [(0, 1, 7.5), (3, 1, 25.3125), (0, 5, 37.96875), (0, 99, 900)],
+)
+def test_a_stream_says_until_when_it_may_go_on(attempt: int, receives: int, longest: float) -> None:
+    """An execution sends it again, and it waits; or it waits because none can be started."""
+    failed = fault(retried(attempt), receives=receives)
+    item = taken("keys", failed, None, NOW, "RETRYING", "machine", 300)["Item"]
+    assert item["id"] == {"S": retry_id(EVENT)}  # no other event's, see test_records.py
+    assert item["until"] == {"N": str(int(NOW + 300 + longest))}
+    assert item["attempt"] == {"N": str(attempt + 1)}
+    assert item["state_machine"] == {"S": "machine"}
+    assert item["expires_at"] == {"N": str(int(NOW + 2 * DAY))}
+
+
+def test_a_stream_outlives_its_parked_event() -> None:
+    put = taken("keys", fault(), None, NOW, "PARKED", "machine", 300)
+    assert put["Item"]["expires_at"] == {"N": str(int(NOW + 15 * DAY))}
+    assert "ExpressionAttributeNames" not in put  # DynamoDB refuses an empty one
 
 
 def test_a_message_starts_when_the_one_before_is_silent(retries: Retries) -> None:
     """The execution that the first one has started died, or there was nothing left to do."""
-    retries.send(FAULT, FAULT)
+    retries.fail(EVENT, EVENT)
     retries.poll()
     for _ in range(15):  # if both come at once, the second is refused, and waits for longer
         retries.poll(1)
@@ -747,7 +733,7 @@ def test_the_next_attempt_takes_the_stream_with_one_call(retries: Retries) -> No
     calls = Mock(return_value=None)
     retries.dynamodb.meta.events.register("before-call.dynamodb", calls)
     for attempt in range(3):
-        retries.send(json.dumps(body(EVENT | {"retry": retry(attempt)})))
+        retries.fail(retried(attempt))
         retries.poll()
         retries.poll(12)
     assert retries.counts() == (3, 0)
@@ -755,10 +741,10 @@ def test_the_next_attempt_takes_the_stream_with_one_call(retries: Retries) -> No
 
 
 def test_a_parked_event_ends_waiting_messages_but_no_later_failures(retries: Retries) -> None:
-    retries.send(json.dumps(body(EVENT | {"retry": retry(10)})))  # as the stream has by then
+    retries.fail(retried(10))  # as the stream has by then
     retries.poll()
     retries.send(LAST)
-    end = retries.refuse(retries.sqs, "SendMessage")
+    end = refuse(retries.sqs, "SendMessage")
     retries.poll(2)
     assert retries.status() == "PARKING"
     end()
@@ -767,7 +753,7 @@ def test_a_parked_event_ends_waiting_messages_but_no_later_failures(retries: Ret
     retries.poll(900)
     assert retries.counts() == (0, 0)
     assert "RetryMerged" in [line.get("message") for line in retries.lines()]
-    retries.send(FAULT)
+    retries.fail(EVENT)
     retries.poll(1)
     retries.poll(6)
     assert retries.counts() == (1, 0)
@@ -775,13 +761,12 @@ def test_a_parked_event_ends_waiting_messages_but_no_later_failures(retries: Ret
 
 def test_a_redrive_during_the_parking_is_retried(retries: Retries) -> None:
     retries.send(LAST)
-    sent: list[str] = []
+    redriven = [EVENT]
 
     def answer_late(**_: Any) -> None:
-        if not sent:
-            sent.append(FAULT)
+        if redriven:
             retries.now += 1
-            retries.send(FAULT)
+            retries.fail(redriven.pop())
             retries.now += 1
 
     retries.sqs.meta.events.register("after-call.sqs.SendMessage", answer_late)
@@ -793,25 +778,21 @@ def test_a_redrive_during_the_parking_is_retried(retries: Retries) -> None:
 
 
 @pytest.mark.parametrize("code", ["ThrottlingException", ""])
-def test_an_event_parks_once_though_its_stream_cannot_be_written(
-    retries: Retries, code: str
-) -> None:
+def test_an_event_parks_once_if_its_stream_cannot_be_written(retries: Retries, code: str) -> None:
     retries.send(LAST)
     retries.sqs.meta.events.register(
-        "after-call.sqs.SendMessage", lambda **_: retries.refuse(retries.dynamodb, "PutItem", code)
+        "after-call.sqs.SendMessage", lambda **_: refuse(retries.dynamodb, "PutItem", code)
     )
     assert retries.poll() == []
     assert (len(retries.parked()), retries.counts()) == (1, (0, 0))
 
 
 @pytest.mark.parametrize("is_silent", [False, True])
-def test_a_message_that_loses_the_race_for_the_stream_waits(
-    retries: Retries, monkeypatch: pytest.MonkeyPatch, is_silent: bool
-) -> None:
+def test_the_loser_of_a_race_for_the_stream_waits(retries: Retries, is_silent: bool) -> None:
     if is_silent:  # the message takes over the stream of another one
-        failed = fault(EVENT | {"retry": retry(1)}, id="silent")
+        failed = fault(retried(1), id="silent")
         retries.dynamodb.put_item(**taken("keys", failed, None, NOW - DAY, "RETRYING", "m", 300))
-    retries.send(FAULT)
+    retries.fail(EVENT)
     retries.poll()
     put = retries.dynamodb.put_item
 
@@ -819,6 +800,6 @@ def test_a_message_that_loses_the_race_for_the_stream_waits(
         put(**request | {"Item": request["Item"] | {"message_id": {"S": "other"}}})
         put(**request)
 
-    monkeypatch.setattr(retries.dynamodb, "put_item", put_after_another)
+    retries.patch.setattr(retries.dynamodb, "put_item", put_after_another)
     assert len(retries.poll(6)) == 1
     assert retries.started() == []
