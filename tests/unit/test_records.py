@@ -58,9 +58,7 @@ SEQUENCERS = st.text("0AF@/", min_size=1, max_size=4)
 @given(st.lists(st.tuples(OBJECTS, SEQUENCERS), max_size=8))
 @example([(("b-1", "a#V", None), "0A"), (("b-1", "a", "V"), "0A")])
 @example([(("b-1", "a@0A", None), "0A"), (("b-1", "a", None), "0A@0A")])
-def test_no_two_objects_share_a_record_of_any_kind(
-    objects: list[tuple[tuple[str, str, str | None], str]],
-) -> None:
+def test_no_two_objects_share_a_record_of_any_kind(objects: Any) -> None:
     ids: dict[str, Any] = {}
     for (bucket, key, version), sequencer in objects:
         named = records.object_key(bucket, key, version)
@@ -94,9 +92,7 @@ S3 = {"sequencer": SEQUENCER}
         ("x", created("\uffff\ud800"), {"object_key": "input/\uffff\ud800", **S3}),
     ],
 )
-def test_retry_messages_are_like_those_of_the_state_machines(
-    record_id: str, event: dict[str, Any], subject: dict[str, str]
-) -> None:
+def test_a_retry_message_is_like_a_state_machines(record_id: str, event: Any, subject: Any) -> None:
     sent = records.retry_message(event, "E", "c", record_id)
     reason = {"Error": "E", "Cause": "c"}
     assert json.loads(sent) == {"outcome": "Retrying", **subject, "reason": reason, "event": event}
@@ -125,9 +121,7 @@ RETRIED = {"retry": {"attempt": 3}}
         (ORDER, ORDER | {"detail": {"order": "é"}}, False),
     ],
 )
-def test_exactly_the_deliveries_of_one_event_share_a_retry_record(
-    one: dict[str, Any], other: dict[str, Any], is_same: bool
-) -> None:
+def test_only_deliveries_of_one_event_share_a_record(one: Any, other: Any, is_same: bool) -> None:
     first, second = (records.retry_id(event) for event in (one, other))
     assert (first == second) is is_same
 
