@@ -51,8 +51,18 @@ class Report:
         self.file, self.verdicts = file, list[str]()
         self._lines = ["# What AWS answered", f"{datetime.now(UTC):%F}, {region}, {__version__}"]
 
-    def add(self, verdict: str, seen: str) -> None:
-        """Add a line, and print it."""
+    def take(self, step: Step, trial: Trial) -> None:
+        """Take a step, and add its answer. A failure is one, too, so that the others are taken."""
+        began = time.monotonic()
+        click.echo(f"... {step.__doc__}")
+        try:
+            verdict, seen = EXPECTED, step(trial)
+        except Unknown as reason:
+            verdict, seen = UNKNOWN, str(reason)
+        except Exception as error:
+            traceback.print_exc()
+            verdict, seen = OTHERWISE, f"{type(error).__name__}: {error}"
+        seen = f"{step.__doc__} Seen: {seen} ({time.monotonic() - began:.0f} s)"
         line = f"- **{verdict}:** {' '.join(seen.split())}"
         for pattern, replacement in PRIVATE.items():
             line = re.sub(pattern, replacement, line)
@@ -67,26 +77,12 @@ def run(trial: Trial, report: Report, steps: Sequence[Step] = STEPS) -> bool:
     """Try the stack and delete it; tell whether nothing was otherwise, and nothing is left."""
     try:
         for step in [deploy, *steps]:
-            report.add(*answer(step, trial))
+            report.take(step, trial)
             if report.verdicts == [OTHERWISE]:  # there is no stack
                 break
     finally:
-        report.add(*answer(delete, trial))
+        report.take(delete, trial)
     return OTHERWISE not in report.verdicts
-
-
-def answer(step: Step, trial: Trial) -> tuple[str, str]:
-    """Take a step. Its failure is an answer, too, so that the other steps are taken."""
-    began = time.monotonic()
-    click.echo(f"... {step.__doc__}")
-    try:
-        verdict, seen = EXPECTED, step(trial)
-    except Unknown as reason:
-        verdict, seen = UNKNOWN, str(reason)
-    except Exception as error:
-        traceback.print_exc()
-        verdict, seen = OTHERWISE, f"{type(error).__name__}: {error}"
-    return verdict, f"{step.__doc__} Seen: {seen} ({time.monotonic() - began:.0f} s)"
 
 
 def check_credentials(session: boto3.Session) -> None:

@@ -14,6 +14,7 @@ from inorder import PROJECT
 from inorder.aws import parked, waiting
 from inorder.aws.executions import start
 from inorder.aws.log import state_machine
+from inorder.aws.stack import Described
 from inorder.demo.pictures import SLOW_EVERY, PicturePair, own_pairs
 from inorder.demo.run import GAP_SECONDS, UNCOORDINATED, shows
 from inorder.errors import Failure
@@ -27,8 +28,6 @@ from tests.policies.tables import STATES, TABLES
 from tests.support.replacing import replaced
 
 LATEST_WINS = STATES["latest-wins"]
-LINK_SECONDS = 900  # S3 needs about five minutes until it sends a new bucket's events
-RETRIED_SECONDS = 900  # until an event that is retried must be done
 REFUSED = f"{PREFIX}refused/"  # of uploads that come while the function may not run
 INVOCATIONS_OF_A_KEY, OF_OTHERS = 4, 2  # at once: the demonstration's; the sweep's and a retry's
 
@@ -48,22 +47,21 @@ def deploy(trial: Trial) -> str:
         time.sleep(trial.either(15, 1))
         return any(map(trial.output, keys))
 
-    seconds = trial.wait(has_output, LINK_SECONDS, "a first output")
+    seconds = trial.wait(has_output, "a first output")
     return f"the first output {seconds:.0f} s after the deployment"
 
 
 def tell_stories(trial: Trial) -> str:
     """The stories of every policy end as they do on the local engines."""
-    stories, wrong = Counter[str](), list[str]()
+    wrong = list[str]()
     for policy, cases in TABLES.items():
         for story in cases.stories:
-            stories[policy] += 1
             try:
                 tell(trial, story, policy)
             except AssertionError as error:
                 wrong.append(f"{policy}: {error}")
     assert not wrong, "; ".join(wrong)
-    return ", ".join(f"{number} of {policy}" for policy, number in stories.items())
+    return ", ".join(f"{len(cases.stories)} of {policy}" for policy, cases in TABLES.items())
 
 
 def keys_at_once(concurrency: int) -> int:
@@ -115,7 +113,7 @@ def refuse_calls(trial: Trial) -> str:
         early = sum(bool(trial.output(key)) for key in keys)
     finally:
         functions.delete_function_concurrency(FunctionName=name)
-    seconds = trial.wait(lambda: all(map(trial.output, keys)), RETRIED_SECONDS, "their outputs")
+    seconds = trial.wait_for_outputs(*keys)
     assert not early, f"{early} of {len(keys)} were processed by a function that may not run"
     return f"{len(keys)} outputs, all within {seconds:.0f} s"
 
@@ -124,25 +122,22 @@ def read_pauses(trial: Trial) -> str:
     """Refused calls are repeated after random pauses, of MaxDelaySeconds at most."""
     states, logs = trial.aws.client("stepfunctions"), trial.aws.client("logs")
     machine = state_machine(states, logs, [trial.stack.state_machine_arn])
-    executions = [
-        machine.describe(execution.arn) for execution in machine.select(Filter(prefix=REFUSED))
-    ]
-    return judge_pauses(pauses(executions), LATEST_WINS["Invert Image"]["Retry"][0])
+    executions = map(machine.describe, (run.arn for run in machine.select(Filter(prefix=REFUSED))))
+    return judge_pauses(executions, LATEST_WINS["Invert Image"]["Retry"][0])
 
 
-def pauses(executions: Iterable[Execution]) -> list[float]:
-    """Give the seconds between two calls of a state, from the third pause on: the longest ones."""
-    return [
+def judge_pauses(executions: Iterable[Execution], retrier: dict[str, int]) -> str:
+    """Compare a state's pauses between two calls with what its retrier allows.
+
+    The first two are left out: they are shorter than the longest ones.
+    """
+    seconds = [
         (after.started - before.ended).total_seconds()
         for execution in executions
         for step in execution.steps
         for before, after in [*pairwise(step.attempts)][2:]
         if before.ended and after.started
     ]
-
-
-def judge_pauses(seconds: list[float], retrier: dict[str, int]) -> str:
-    """Compare the pauses with what the retrier allows."""
     if not seconds:
         raise Unknown("no call was repeated three times")
     most = retrier["MaxDelaySeconds"]
@@ -163,7 +158,7 @@ def park_and_redrive(trial: Trial) -> str:
         rejected[:] = [event for event in events if event.subject.endswith(key)]
         return bool(rejected)
 
-    trial.wait(is_parked, RETRIED_SECONDS, "the parked event")
+    trial.wait(is_parked, "the parked event")
     assert not trial.output(key), "a picture of too many pixels has an output"
     functions, name = trial.aws.client("lambda"), trial.stack.function_name
     environment = functions.get_function_configuration(FunctionName=name)["Environment"]
@@ -171,7 +166,7 @@ def park_and_redrive(trial: Trial) -> str:
     functions.update_function_configuration(FunctionName=name, Environment=environment)
     functions.get_waiter("function_updated_v2").wait(FunctionName=name)
     redriven = [*parked.redrive(trial.aws, {event.id for event in rejected})]
-    seconds = trial.wait(lambda: bool(trial.output(key)), RETRIED_SECONDS, "its output")
+    seconds = trial.wait_for_outputs(key)
     assert not is_parked(), "the event is still parked"
     return f"{redriven[0].reason[:80]}; an output {seconds:.0f} s after the redrive"
 
@@ -186,8 +181,10 @@ def sweep(trial: Trial) -> str:
         | {"execution": f"{machine}:dead:dead", "in_progress_since": since.isoformat()}
         | {"event": json.dumps(event), "sequencer": "00E1"}
     )
-    has_output = lambda: bool(trial.output("by-hand/swept.png"))  # noqa: E731
-    seconds = trial.wait(has_output, RETRIED_SECONDS, "the output of the swept event")
+    if trial.local:  # its schedule would take a minute
+        resources = Described(trial.client("cloudformation"), trial.name).resources
+        trial.client("lambda").invoke(FunctionName=resources["HealKeysFunction"])
+    seconds = trial.wait_for_outputs("by-hand/swept.png")
     return f"an output {seconds:.0f} s after the lock was put there"
 
 
@@ -198,12 +195,12 @@ def pause_stack(trial: Trial) -> str:
     try:
         time.sleep(trial.either(60, 0))  # until EventBridge uses the changed rule
         trial.s3.put_object(Bucket=trial.input_bucket, Key=key, Body=picture(RED))
-        trial.wait(lambda: waiting.count(trial.aws) == 1, RETRIED_SECONDS, "the event that waits")
+        trial.wait(lambda: waiting.count(trial.aws) == 1, "the event that waits")
         time.sleep(trial.either(60, 1))
         assert not trial.output(key), "an upload was processed in the pause"
     finally:
         trial.deploy()
-    seconds = trial.wait(lambda: bool(trial.output(key)), RETRIED_SECONDS, "its output")
+    seconds = trial.wait_for_outputs(key)
     return f"an output {seconds:.0f} s after the end of the pause"
 
 
@@ -221,18 +218,14 @@ def throttle_table(trial: Trial) -> str:
         time.sleep(trial.either(90, 1))  # for the log
     finally:
         allow_writes(trial, -1)
-    pages = (
-        trial.aws.client("logs")
-        .get_paginator("filter_log_events")
-        .paginate(
-            logGroupName=f"/aws/vendedlogs/states/{trial.name}",
-            startTime=int(began * 1000),
-            filterPattern='{ $.details.error = "DynamoDB.*" }',
-        )
-    )
-    messages = (entry["message"] for page in pages for entry in page["events"])
+    pages = trial.aws.client("logs").get_paginator("filter_log_events")
+    lines = pages.paginate(
+        logGroupName=f"/aws/vendedlogs/states/{trial.name}",
+        startTime=int(began * 1000),
+        filterPattern='{ $.details.error = "DynamoDB.*" }',
+    ).search("events[].message")
     assert first == "Processed", first
-    return judge_errors(messages)
+    return judge_errors(lines)
 
 
 def allow_writes(trial: Trial, units: int) -> None:

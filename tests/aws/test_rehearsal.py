@@ -32,12 +32,12 @@ UNKNOWN_LOCALLY = {steps.read_pauses, steps.throttle_table}
 
 
 def left_of(trial: Trial) -> list[str]:
-    cloudformation, s3, dynamodb, sqs = map(
-        trial.client, ("cloudformation", "s3", "dynamodb", "sqs")
-    )
-    names = [stack["StackName"] for stack in cloudformation.describe_stacks()["Stacks"]]
-    names += [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]
-    names += dynamodb.list_tables()["TableNames"] + sqs.list_queues().get("QueueUrls", [])
+    names = [
+        stack["StackName"] for stack in trial.client("cloudformation").describe_stacks()["Stacks"]
+    ]
+    names += [bucket["Name"] for bucket in trial.client("s3").list_buckets()["Buckets"]]
+    names += trial.client("dynamodb").list_tables()["TableNames"]
+    names += trial.client("sqs").list_queues().get("QueueUrls", [])
     return [name for name in names if trial.name in name]
 
 
@@ -47,38 +47,40 @@ def test_a_rehearsal_says_what_is_known_and_deletes_everything(
     trial = Trial(f"{NAME}{uuid4().hex[:8]}", local)
     taken = steps.STEPS if os.environ.get("NIGHT") else IN_PART
     report = command.Report(tmp_path / "report.md", "the local AWS")
-    assert command.run(trial, report, taken)
-    answers = [UNKNOWN if step in UNKNOWN_LOCALLY else EXPECTED for step in taken]
-    assert report.verdicts == [EXPECTED, *answers, EXPECTED]
-    assert left_of(trial) == []
-    assert "000000000000" not in report.file.read_text()  # the local AWS's account
-
-
-def test_a_later_run_deletes_what_a_failed_deletion_has_left(
-    local: LocalAws, tmp_path: Path
-) -> None:
-    trial, report = Trial(f"{NAME}{uuid4().hex[:8]}", local), command.Report(tmp_path / "r", "here")
     with patch.object(local.client("dynamodb"), "delete_table", side_effect=KeyboardInterrupt):
-        assert not command.run(trial, report, [])
-    assert f"make test-aws REMOVE={trial.name}" in report.file.read_text()
+        assert not command.run(trial, report, taken)
+    answers = [UNKNOWN if step in UNKNOWN_LOCALLY else EXPECTED for step in taken]
+    assert report.verdicts == [EXPECTED, *answers, OTHERWISE]
+    written = report.file.read_text()
+    assert f"make test-aws REMOVE={trial.name}" in written
+    assert "000000000000" not in written  # the local AWS's account
     assert left_of(trial)
-    Trial(trial.name, local).delete()
+    Trial(trial.name, local).delete()  # as a later run
     assert left_of(trial) == []
 
 
-@pytest.mark.parametrize(("failing", "number"), [("deploy", 2), ("step", 4)])
+@pytest.mark.parametrize(
+    ("failing", "verdicts"),
+    [
+        ("", [EXPECTED] * 4),
+        ("deploy", [OTHERWISE, EXPECTED]),
+        ("step", [EXPECTED, OTHERWISE, EXPECTED, EXPECTED]),
+    ],
+)
 def test_what_fails_is_an_answer_and_the_stack_is_deleted(
-    tmp_path: Path, failing: str, number: int
+    tmp_path: Path, failing: str, verdicts: list[str]
 ) -> None:
     trial, report = Mock(), command.Report(tmp_path / "r", "here")
-    message = "sqs/123456789012/q: arn:aws:sts::123456789012:assumed-role/R/me@x may not"
-    fail = Mock(side_effect=Failure(message))
-    ok = Mock(return_value="")
-    with patch.object(command, "deploy", fail if failing == "deploy" else ok):
-        assert not command.run(trial, report, [fail, ok])
-    assert (report.verdicts.count(OTHERWISE), len(report.verdicts)) == (1, number)
+    error = Failure("sqs/123456789012/q: arn:aws:sts::123456789012:assumed-role/R/me@x may not")
+    deploy, step = (
+        Mock(side_effect=[error if name == failing else ""]) for name in ("deploy", "step")
+    )
+    with patch.object(command, "deploy", deploy):
+        is_right = command.run(trial, report, [step, Mock(return_value="")])
+    assert (is_right, report.verdicts) == (not failing, verdicts)
     trial.delete.assert_called_once()
-    assert "sqs/ACCOUNT/q: arn:aws:sts::PRINCIPAL may not" in report.file.read_text()
+    answer = "sqs/ACCOUNT/q: arn:aws:sts::PRINCIPAL may not"
+    assert (answer in report.file.read_text()) == bool(failing)
 
 
 def test_no_local_aws_is_taken_for_aws(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,8 +143,8 @@ def test_the_demonstration_never_needs_more_than_the_account_has(concurrency: in
     ("seconds", "error"),
     [
         ([0.1, 2.9, 1.4], None),
-        ([0.1, 2.9, 7.5], "MaxDelaySeconds"),
-        ([2.9, 3.1, 3.0], "JitterStrategy"),
+        ([0.1, 2.9, 7.5], "MaxDelaySeconds is not kept: 3 pauses of 0.1 to 7.5"),
+        ([2.9, 3.1, 3.0], "JitterStrategy FULL is not kept: 3 pauses of 2.9 to 3.1"),
     ],
 )
 def test_pauses_are_judged_by_the_retrier(seconds: Sequence[float], error: str | None) -> None:
@@ -151,11 +153,9 @@ def test_pauses_are_judged_by_the_retrier(seconds: Sequence[float], error: str |
         attempts.append(Attempt(at, at))
         at += timedelta(seconds=pause)
     step = Step("Invert Image", "Task", {}, {}, attempts=tuple(attempts))
-    pauses = steps.pauses([Execution("arn", "SUCCEEDED", {}, steps=(step,))])
-    assert pauses == pytest.approx(seconds)
-    wrong = pytest.raises(AssertionError, match=f"{error}.* is not kept")
-    with wrong if error else nullcontext():
-        steps.judge_pauses(pauses, {"MaxDelaySeconds": 3})
+    executions = [Execution("arn", "SUCCEEDED", {}, steps=(step,))]
+    with pytest.raises(AssertionError, match=error) if error else nullcontext():
+        steps.judge_pauses(executions, {"MaxDelaySeconds": 3})
 
 
 def line(error: str) -> str:

@@ -22,6 +22,8 @@ from tests.policies.places import Place
 
 NAME = "inorder-test-"
 PREFIX = "rule/"  # of the keys for which the rule starts executions
+# S3 needs about five minutes until it sends a new bucket's events; a retried event takes as long.
+PATIENCE_SECONDS = 900
 PARAMETERS = {
     **{"KeyPrefix": PREFIX, "MaximumPixels": "50000", "SlowMark": "slow", "SlowSeconds": "5"},
     "Paused": "false",
@@ -77,11 +79,15 @@ class Trial(Place):
         """Read the output of a key; None if there is none."""
         return read_object(self.s3, self.output_bucket, output_key(key))
 
-    def wait(self, condition: Callable[[], bool], seconds: float, awaited: str) -> float:
+    def wait(self, condition: Callable[[], bool], awaited: str) -> float:
         """Wait for a condition, and give the seconds that it took."""
         began = time.monotonic()
-        wait_until(condition, seconds, awaited, self.either(2, 0.2))
+        wait_until(condition, PATIENCE_SECONDS, awaited, self.either(2, 0.2))
         return time.monotonic() - began
+
+    def wait_for_outputs(self, *keys: str) -> float:
+        """Wait until all keys have outputs, and give the seconds that it took."""
+        return self.wait(lambda: all(map(self.output, keys)), f"outputs of {', '.join(keys)}")
 
     def delete(self) -> None:
         """Delete the stack, and what it leaves because it has data.
@@ -96,18 +102,18 @@ class Trial(Place):
             StackName=self.name, WaiterConfig={"Delay": self.either(5, 0.5), "MaxAttempts": 200}
         )
         buckets = (bucket["Name"] for bucket in s3.list_buckets()["Buckets"])
-        for bucket in (bucket for bucket in buckets if bucket.startswith(self.name)):
-            for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
-                for entry in page.get("Contents", []):
-                    s3.delete_object(Bucket=bucket, Key=entry["Key"])
+        for bucket in (name for name in buckets if name.startswith(self.name)):
+            pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket)
+            for key in filter(None, pages.search("Contents[].Key")):
+                s3.delete_object(Bucket=bucket, Key=key)
             s3.delete_bucket(Bucket=bucket)
-        for page in dynamodb.get_paginator("list_tables").paginate():
-            for table in (table for table in page["TableNames"] if table.startswith(self.name)):
-                dynamodb.update_continuous_backups(  # else DynamoDB keeps a backup of the table
-                    TableName=table,
-                    PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": False},
-                )
-                dynamodb.delete_table(TableName=table)
+        tables = dynamodb.get_paginator("list_tables").paginate().search("TableNames[]")
+        for table in (name for name in tables if name.startswith(self.name)):
+            dynamodb.update_continuous_backups(  # else DynamoDB keeps a backup of the table
+                TableName=table,
+                PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": False},
+            )
+            dynamodb.delete_table(TableName=table)
         for url in sqs.list_queues(QueueNamePrefix=self.name).get("QueueUrls", []):
             with suppress(sqs.exceptions.QueueDoesNotExist):  # it is listed for a minute more
                 sqs.delete_queue(QueueUrl=url)
