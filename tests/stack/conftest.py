@@ -17,7 +17,7 @@ from click.testing import Result
 from inorder import PROJECT, local_aws
 from inorder.aws import parked
 from inorder.aws.executions import LocalStateMachine, wait_until
-from inorder.aws.stack import Described, Stack, deploy, read_object
+from inorder.aws.stack import Described, Stack, deploy, read_object, sam_deploy
 from inorder.local_aws import LocalAws
 from inorder.model.execution import Execution
 from inorder_fence.fenced_output import output_key
@@ -25,6 +25,7 @@ from inorder_fence.records import object_key, retry_id, s3_object
 from inorder_fence.stuck import DEAD_AFTER
 from tests.conftest import FEW_WORKERS, WAIT_SCALE, colour_of
 from tests.support.commands import run
+from tests.support.replacing import replaced
 
 SECONDS = 90  # no execution of these tests takes as long, even on a busy machine
 # A second message of an event waits while the first one may retry: for 300 s and a delay.
@@ -35,10 +36,23 @@ RED, GREEN = (255, 0, 0), (0, 255, 0)
 CYAN, MAGENTA = (0, 255, 255), (255, 0, 255)  # their inverses
 
 
+def edit(file: Path, changes: Mapping[str, str]) -> None:
+    """Put some texts of a file in the place of others."""
+    text = file.read_text(encoding="utf-8")
+    for old, new in changes.items():
+        text = replaced(text, old, new)
+    file.write_text(text, encoding="utf-8")
+
+
 class Deployed:
     """Any stack on a local AWS, and what the tests ask of its services."""
 
-    def __init__(self, local: LocalAws, name: str) -> None:
+    def __init__(
+        self, local: LocalAws, name: str, template: Path | None = None, **parameters: str
+    ) -> None:
+        """Describe a stack; with a template, deploy it first."""
+        if template:
+            sam_deploy(local, name, parameters, template)
         self.local, self.client = local, local.client
         self.s3, self.sqs = local.client("s3"), local.client("sqs")
         self.described = Described(local.client("cloudformation"), name)
@@ -227,6 +241,19 @@ class Workflow(Deployed):
             yield
         finally:
             functions.delete_function_concurrency(FunctionName=name)
+
+    @contextmanager
+    def denied(self, action: str, resource: str) -> Iterator[None]:
+        """Take one action on one resource from the role of the function that does the work."""
+        iam = self.local.client("iam")
+        policy = {"RoleName": self.resource("InvertImageRole"), "PolicyName": "less"}
+        statement = {"Effect": "Deny", "Action": action, "Resource": resource}
+        document = {"Version": "2012-10-17", "Statement": [statement]}
+        iam.put_role_policy(**policy, PolicyDocument=json.dumps(document))
+        try:
+            yield
+        finally:
+            iam.delete_role_policy(**policy)
 
     def sweep(self) -> str:
         """Invoke the function of the schedule, and give the error if it fails."""

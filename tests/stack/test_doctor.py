@@ -40,16 +40,12 @@ def test_a_role_without_an_action_is_wrong_on_aws(workflow: Workflow, inorder: I
     """The local AWS can answer, but it asks no role, so that nothing is wrong there."""
     deployment = health.Deployment(Connection(workflow.stack.name, workflow.local))
     [before] = health._permissions(deployment)
-    role, objects = workflow.resource("InvertImageRole"), f"{workflow.stack.output_bucket}/*"
-    statement = {"Effect": "Deny", "Action": "s3:DeleteObject", "Resource": "*"}
-    document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
-    policy = {"RoleName": role, "PolicyName": "less"}
-    workflow.local.client("iam").put_role_policy(**policy, PolicyDocument=document)
-    [after] = health._permissions(deployment)
+    with workflow.denied("s3:DeleteObject", "*"):
+        [after] = health._permissions(deployment)
+        assert inorder("doctor").exit_code == 0
     assert (before.state, after.state) == (RIGHT, WRONG)
-    assert after.text == f"The function's role lacks s3:DeleteObject on arn:aws:s3:::{objects}."
-    assert inorder("doctor").exit_code == 0
-    workflow.local.client("iam").delete_role_policy(**policy)
+    objects = f"arn:aws:s3:::{workflow.stack.output_bucket}/*"
+    assert after.text == f"The function's role lacks s3:DeleteObject on {objects}."
 
 
 def break_all(workflow: Workflow) -> None:

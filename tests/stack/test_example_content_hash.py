@@ -1,6 +1,7 @@
 """The example of content hashes: duplicates, a failing bus, dead executions, an outage."""
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -10,12 +11,12 @@ from shutil import copytree
 from typing import Any
 
 import pytest
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from inorder.aws.executions import wait_until
-from inorder.aws.stack import sam_deploy
 from inorder.local_aws import LocalAws
-from tests.stack.conftest import SECONDS, Deployed
-from tests.support.contents import AGAIN, EXAMPLE, ORDER, kinesis_record, sqs_record
+from tests.stack.conftest import SECONDS, Deployed, edit
+from tests.support.contents import AGAIN, EXAMPLE, ORDER, app, kinesis_record, sqs_record
 from tests.support.replacing import replaced
 
 # A bus of another account, which refuses the entry, and not the call.
@@ -29,15 +30,9 @@ class Example(Deployed):
 
     def __init__(self, local: LocalAws, folder: Path) -> None:
         template = copytree(EXAMPLE, folder / "content_hash") / "template.yaml"
-        text = template.read_text(encoding="utf-8")
-        for slow, quick in (
-            ("VisibilityTimeout: 1800", "VisibilityTimeout: 2"),
-            ("maxReceiveCount: 48", "maxReceiveCount: 3"),
-        ):
-            text = replaced(text, slow, quick)
-        template.write_text(text, encoding="utf-8")
-        sam_deploy(local, "unique", {}, template)
-        super().__init__(local, "unique")
+        often = {"VisibilityTimeout: 1800": "VisibilityTimeout: 2"}
+        edit(template, often | {"maxReceiveCount: 48": "maxReceiveCount: 3"})
+        super().__init__(local, "unique", template)
         self.states = local.client("stepfunctions")
         self.machine = self.states.describe_state_machine(
             stateMachineArn=self.deployed["StateMachineArn"]
@@ -88,15 +83,6 @@ class Example(Deployed):
             context=json.dumps({"Execution": {"Id": execution}}),
             **more,
         )
-
-    def die(self, event: dict[str, Any], seconds: int) -> None:
-        """Leave what an execution has left that died after its claim, so many seconds ago."""
-        with self.refusing():
-            assert self.give(sqs_record(event))["failed"] == 1
-        execution = self.executions("FAILED")[-1]["executionArn"]
-        claim = json.loads(self.states.describe_execution(executionArn=execution)["input"])
-        earlier = claim | {"now": str(int(claim["now"]) - seconds)}
-        assert self.test("Claim Content", earlier, "dead")["nextState"] == "Forward Event"
 
     def keep(self, record: dict[str, Any] | None) -> None:
         if record is not None:
@@ -227,28 +213,12 @@ def test_the_queue_delivers_a_refused_event_again(unique: Example) -> None:
 
 
 def test_the_dead_letter_queue_keeps_messages_that_are_refused_long(unique: Example) -> None:
+    queue = {"QueueUrl": unique.deployed["EventsUrl"]}
     with unique.refusing():
+        unique.sqs.set_queue_attributes(**queue, Attributes={"VisibilityTimeout": "1"})
         unique.put(ORDER)
         kept = unique.receive_event(unique.deployed["FailedEventsUrl"])
     assert named(kept) == named(ORDER)
-
-
-@from_both_sources
-def test_a_dead_execution_is_taken_over_after_six_minutes(unique: Example, record: Make) -> None:
-    unique.die(ORDER, 362)
-    assert unique.give(record(AGAIN)) == {"batchItemFailures": []} | ONCE
-    assert named(unique.forwarded()[0]) == content(AGAIN)
-    assert unique.give(record(ORDER))["skipped"] == 1
-
-
-@from_both_sources
-def test_a_claim_that_may_be_alive_is_no_duplicate(unique: Example, record: Make) -> None:
-    unique.die(ORDER, 300)
-    delivery = record(ORDER)
-    answer = unique.give(delivery)
-    assert answer == {"batchItemFailures": [{"itemIdentifier": number_of(delivery)}]} | FAILED
-    [kept] = unique.contents.scan()["Items"]
-    assert (kept["status"], kept["claimed_by"]) == ("CLAIMED", "dead")
 
 
 def test_during_an_outage_of_the_table_nothing_is_forwarded(unique: Example) -> None:
@@ -280,6 +250,21 @@ GIVEN = {
 }
 CLAIMED = {"status": "CLAIMED", "claimed_by": "theirs", "claimed_at": NOW, "expires_at": NOW + 60}
 FORWARDED = {"status": "FORWARDED", "expires_at": NOW}
+
+
+@pytest.mark.parametrize(("age", "answer"), [(300, FAILED), (362, ONCE)])
+def test_a_dead_executions_claim_is_taken_over_after_six_minutes(
+    unique: Example, age: int, answer: dict[str, int]
+) -> None:
+    now, is_over = int(time.time()), answer == ONCE
+    claim = CLAIMED | {"claimed_at": now - age, "expires_at": now + 60}
+    unique.contents.put_item(Item=claim | {"id": app().content_of(SQSRecord(sqs_record(ORDER))).id})
+    assert unique.give(sqs_record(AGAIN)).items() >= answer.items()
+    [kept] = unique.contents.scan()["Items"]
+    assert kept["status"] == ("FORWARDED" if is_over else "CLAIMED")
+    assert [named(event) for event in unique.forwarded()] == [content(AGAIN)] * is_over
+
+
 CLAIMS: dict[str, tuple[Any, bool]] = {
     "new": (None, True),
     "claimed": (CLAIMED, False),

@@ -14,10 +14,10 @@ from click.testing import CliRunner
 from inorder import PROJECT
 from inorder.asl import check_file
 from inorder.aws.executions import wait_until
-from inorder.aws.stack import deploy, sam_deploy
+from inorder.aws.stack import deploy
 from inorder.commands.main import main
 from inorder.local_aws import LocalAws
-from tests.stack.conftest import SECONDS, Deployed, Workflow
+from tests.stack.conftest import SECONDS, Deployed, Workflow, edit
 from tests.support.replacing import replaced
 
 EXAMPLE = PROJECT / "examples" / "long_job"
@@ -56,15 +56,14 @@ class Jobs(Workflow):
         self.folder = copytree(EXAMPLE, folder / "long_job")
         code, template = self.folder / "count_lines.py", self.folder / "template.yaml"
         code.write_text(code.read_text() + WORK.format(folder=str(self.folder)))
-        # So small that a job has several parts.
-        text = template.read_text()
-        [part] = re.findall(r'SLICE_BYTES: "\d+"', text)
-        template.write_text(replaced(text, part, 'SLICE_BYTES: "8"'))
+        # So small that a job has several parts, and with short pauses between two attempts.
+        edit(template, {'SLICE_BYTES: "268435456"': 'SLICE_BYTES: "8"'})
+        edit(self.folder / "long_job.asl.json", {'"IntervalSeconds": 10': '"IntervalSeconds": 1'})
         deploy(local, STACK, {})
         outputs = Deployed(local, STACK).deployed
         names = ("InputBucketName", "OutputBucketName", "WorkFunctionPolicyArn")
-        sam_deploy(local, "example", {name: outputs[name] for name in names}, template)
-        example = Deployed(local, "example").deployed
+        parameters = {name: outputs[name] for name in names}
+        example = Deployed(local, "example", template, **parameters).deployed
         self.function, self.machine = example["FunctionArn"], example["StateMachineArn"]
         super().__init__(local, deploy(local, STACK, {"WorkFunctionArn": self.function}))
         self.states = local.client("stepfunctions")

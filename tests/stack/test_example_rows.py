@@ -9,7 +9,7 @@ import pytest
 
 from inorder import PROJECT
 from inorder.aws.executions import wait_until
-from inorder.aws.stack import deploy, sam_deploy
+from inorder.aws.stack import deploy
 from inorder.local_aws import LocalAws
 from inorder_fence.records import s3_object
 from tests.stack.conftest import SECONDS, Deployed, Workflow
@@ -21,9 +21,8 @@ TEMPLATE = PROJECT / "examples" / "rows" / "template.yaml"
 class Rows(Deployed):
     """The example, deployed."""
 
-    def __init__(self, local: LocalAws, name: str, parameters: dict[str, str]) -> None:
-        sam_deploy(local, name, parameters, TEMPLATE)
-        super().__init__(local, name)
+    def __init__(self, local: LocalAws, name: str, **parameters: str) -> None:
+        super().__init__(local, name, TEMPLATE, **parameters)
         self.bucket, self.function = self.deployed["BucketName"], self.deployed["FunctionArn"]
         self.table = self.table_of(self.deployed["TableName"])
 
@@ -49,7 +48,7 @@ class Rows(Deployed):
 
 @pytest.fixture(scope="module")
 def alone(strict: LocalAws) -> Rows:
-    return Rows(strict, "rows", {})
+    return Rows(strict, "rows")
 
 
 def test_alone_a_row_follows_its_object_and_leaves_a_tombstone(alone: Rows) -> None:
@@ -106,7 +105,7 @@ def test_alone_what_fails_three_times_waits_for_a_person(alone: Rows) -> None:
 def behind(local: LocalAws) -> tuple[Rows, Workflow]:
     """Deploy the main stack, then the example, and then the main stack with its function."""
     main = deploy(local, "main", {})
-    rows = Rows(local, "main-rows", {"InputBucketName": main.input_bucket})
+    rows = Rows(local, "main-rows", InputBucketName=main.input_bucket)
     return rows, Workflow(local, deploy(local, "main", {"WorkFunctionArn": rows.function}))
 
 

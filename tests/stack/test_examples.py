@@ -1,7 +1,7 @@
 """The example of a function of one's own, deployed as its document says."""
 
 from inorder import PROJECT
-from inorder.aws.stack import deploy, sam_deploy
+from inorder.aws.stack import deploy
 from inorder.local_aws import LocalAws
 from tests.stack.conftest import Deployed, Workflow
 
@@ -12,8 +12,8 @@ def test_an_own_function_deployed_as_documented_replaces_the_shipped_one(local: 
     deploy(local, "own", {})
     outputs = Deployed(local, "own").deployed
     parameters = {name: outputs[name] for name in ("OutputBucketName", "WorkFunctionPolicyArn")}
-    sam_deploy(local, "capitals", parameters, EXAMPLE / "template.yaml")
-    [arn] = Deployed(local, "capitals").deployed.values()
+    example = Deployed(local, "capitals", EXAMPLE / "template.yaml", **parameters)
+    [arn] = example.deployed.values()
     own = Workflow(local, deploy(local, "own", {"WorkFunctionArn": arn}))
     assert own.stack.function_name == arn
     key = "texts/day 1.txt"

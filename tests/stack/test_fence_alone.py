@@ -8,13 +8,12 @@ import pytest
 
 from inorder import PROJECT
 from inorder.aws.executions import wait_until
-from inorder.aws.stack import read_object, sam_deploy
+from inorder.aws.stack import read_object
 from inorder.local_aws import LocalAws
 from inorder_fence.fenced_output import output_key
 from tests.conftest import colour_of, picture
-from tests.stack.conftest import CYAN, GREEN, MAGENTA, RED, SECONDS, Colour, Deployed
+from tests.stack.conftest import CYAN, GREEN, MAGENTA, RED, SECONDS, Colour, Deployed, edit
 from tests.support.events import upload
-from tests.support.replacing import replaced
 
 EXAMPLE = PROJECT / "examples" / "fence_alone"
 # Once it has read a slow picture, the function waits until the test lets it go on.
@@ -55,11 +54,8 @@ class Example(Deployed):
         slow = SLOW.format(folder=str(self.folder))
         code.write_text(code.read_text(encoding="utf-8") + slow, encoding="utf-8")
         # However busy the machine is, the function that waits has the time to do so.
-        template.write_text(
-            replaced(template.read_text(encoding="utf-8"), "Timeout: 30", "Timeout: 900")
-        )
-        sam_deploy(local, "fenced", {}, template)
-        super().__init__(local, "fenced")
+        edit(template, {"Timeout: 30": "Timeout: 900"})
+        super().__init__(local, "fenced", template)
         self.objects = self.deployed["ObjectsBucketName"]
 
     def put(self, key: str, content: bytes) -> None:

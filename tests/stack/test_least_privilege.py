@@ -11,10 +11,6 @@ machine's role. `test_roles` has all actions of every role. Three differences fr
   not match the group itself. `test_roles` checks the two actions.
 """
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 
 from inorder.aws.stack import deploy
@@ -22,20 +18,6 @@ from inorder.local_aws import LocalAws
 from inorder.model.execution import Execution
 from tests.conftest import picture
 from tests.stack.conftest import GREEN, MAGENTA, RED, Colour, Workflow
-
-
-@contextmanager
-def denied(workflow: Workflow, action: str, resource: str) -> Iterator[None]:
-    """Take one action on one resource from the role of the function that does the work."""
-    iam = workflow.local.client("iam")
-    policy = {"RoleName": workflow.resource("InvertImageRole"), "PolicyName": "less"}
-    statement = {"Effect": "Deny", "Action": action, "Resource": resource}
-    document = {"Version": "2012-10-17", "Statement": [statement]}
-    iam.put_role_policy(**policy, PolicyDocument=json.dumps(document))
-    try:
-        yield
-    finally:
-        iam.delete_role_policy(**policy)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +55,7 @@ def test_the_role_suffices_to_write_replace_and_remove_an_output(workflow: Workf
 
 def test_an_event_waits_until_the_role_has_a_missing_action(workflow: Workflow) -> None:
     objects = f"arn:aws:s3:::{workflow.stack.output_bucket}/*"
-    with denied(workflow, "s3:PutObject", objects):
+    with workflow.denied("s3:PutObject", objects):
         failed = uploaded(workflow, "put.png", is_retried=True)
         assert failed.outcome == "Retrying"
         refused = "(AccessDenied) when calling the PutObject operation"

@@ -238,11 +238,11 @@ def test_the_command_or_the_schedule_heals_a_stuck_key(
     events, rule = workflow.local.client("events"), workflow.resource("HealKeysFunctionSweep")
     described = events.describe_rule(Name=rule.rpartition("/")[2])
     assert (described["ScheduleExpression"], described["State"]) == ("rate(1 minute)", "ENABLED")
-    # The minute is that since the rule was deployed.
-    events.put_rule(Name=described["Name"], State="ENABLED", ScheduleExpression="rate(1 minute)")
-    wait_until(
-        lambda: workflow.record("by-schedule.png")["status"] == "DONE", 2 * SECONDS, "a sweep"
-    )
+    # The rule's target is invoked as by its schedule, without the wait for it.
+    events.put_rule(Name=described["Name"], EventPattern=json.dumps({"source": ["minute"]}))
+    minute = {"Source": "minute", "DetailType": "Scheduled Event", "Detail": "{}"}
+    events.put_events(Entries=[minute])
+    wait_until(lambda: workflow.record("by-schedule.png")["status"] == "DONE", SECONDS, "a sweep")
     workflow.of_key("by-schedule.png", 2)
     workflow.assert_quiet()
     assert workflow.colour("by-schedule.png") == CYAN
