@@ -74,7 +74,7 @@ prove: install ## Run all that is known about one policy, in minutes: make prove
 	$(BIN)/python -m tests.proof.mutants "$(POLICY)" $(call HINT,Add a case for what SURVIVES to $(TABLE) or give the reason in survivors of CASES there.)
 
 model: install ## Explore the longer scenarios with the model checker
-	@MODEL=1 $(BIN)/python -m pytest -n 2 --dist worksteal --timeout 1800 tests/proof/model
+	@MODEL=1 $(BIN)/python -m pytest -n 2 --dist worksteal --timeout 3600 tests/proof/model
 
 mutants: install ## Break the state machines in every small way: a test must fail each time
 	@$(BIN)/python -m tests.proof.mutants
