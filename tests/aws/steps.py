@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -86,8 +87,14 @@ def show_demonstration(trial: Trial) -> str:
             runs += [pool.submit(trial.outcome, policy, event) for event in (new, old, new)]
         outcomes = [run.result() for run in runs]
         again = list(zip(outcomes[:2], outcomes[2:], strict=True))
-        is_stale = not shows(trial.output(key) or b"", pair.new)
-        return Counter(stale=int(is_stale), again=again.count(("Processed", "Processed")))
+
+        def is_right() -> bool:
+            return shows(trial.output(key) or b"", pair.new)
+
+        if "Retrying" in outcomes:  # it has waited for long, or Lambda has refused its call
+            with suppress(TimeoutError):
+                trial.wait(is_right, f"the newest output of {key}")
+        return Counter(stale=int(not is_right()), again=again.count(("Processed", "Processed")))
 
     def shown(policy: str) -> Counter[str]:
         with ThreadPoolExecutor(at_once) as pool:
