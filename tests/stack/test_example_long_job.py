@@ -12,7 +12,6 @@ import pytest
 from click.testing import CliRunner
 
 from inorder import PROJECT
-from inorder.asl import check_file
 from inorder.aws.executions import wait_until
 from inorder.aws.stack import deploy
 from inorder.commands.main import main
@@ -204,7 +203,3 @@ def test_an_event_of_a_version_is_parked(jobs: Jobs) -> None:
     before = jobs.listed()
     assert jobs.run(event).outcome == "Parked"
     assert jobs.listed() == before
-
-
-def test_the_definition_is_valid() -> None:
-    assert check_file(EXAMPLE / "long_job.asl.json", standard=True) == []

@@ -276,7 +276,7 @@ def test_each_copy_of_an_event_or_answer_counts() -> None:
     assert largest_answer(parts) * 2 < MOST_BYTES
     copies = {"x.$": "$.detail", "y.$": "$$.Execution.Input"}
     twice = machine(Keep=keep | {"Parameters": copies})
-    assert MOST_BYTES / 2 - largest_event(twice) < 100
+    assert 0 <= MOST_BYTES / 2 - largest_event(twice) < 100
     assert largest_answer(twice) == MOST_BYTES
 
 

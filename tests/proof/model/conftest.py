@@ -46,7 +46,7 @@ def key(item: pytest.Item) -> str:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    cache = item.config.cache
+    cache = getattr(item.config, "cache", None)  # not with -p no:cacheprovider
     if IS_ONCE and cache and cache.get(key(item), None) == SEARCHED:
         pytest.skip("was searched before on the same files; CI=true searches again")
 
@@ -56,8 +56,9 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if IS_ONCE and call.when == "call" and report.passed and item.config.cache:
-        item.config.cache.set(key(item), SEARCHED)
+    cache = getattr(item.config, "cache", None)
+    if IS_ONCE and call.when == "call" and report.passed and cache:
+        cache.set(key(item), SEARCHED)
     return report
 
 
