@@ -4,7 +4,9 @@ import os
 
 import pytest
 
+from tests.policies.latest_wins.promise import LatestWins
 from tests.proof.breakages import BREAKAGES, Breakage
+from tests.proof.model.suite import Shipped
 
 AT_NIGHT = bool(os.environ.get("MODEL") or os.environ.get("NIGHT"))
 
@@ -17,6 +19,12 @@ AT_NIGHT = bool(os.environ.get("MODEL") or os.environ.get("NIGHT"))
 )
 def test_a_breakage_is_found(breakage: Breakage) -> None:
     assert breakage.found_by.finds(breakage)
+
+
+@pytest.mark.policy("latest-wins")
+def test_every_breakage_has_something_to_change() -> None:
+    for breakage in BREAKAGES:
+        assert breakage.shipped() != Shipped.of(LatestWins), breakage.name
 
 
 def test_breakages_are_at_least_25_of_different_names() -> None:
