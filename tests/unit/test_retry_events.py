@@ -198,6 +198,10 @@ def test_one_refusal_after_a_long_pause_parks_nothing() -> None:
     refused = sum(decision.seconds for decision in decisions if isinstance(decision, Wait))
     assert HOUR < refused < 2 * HOUR
     assert isinstance(fault(EVENT).decide_again("refused", NOW + 13 * DAY, HOUR), Park)
+    refused_long = fault(EVENT, receives=20)
+    assert isinstance(refused_long.decide_again("refused", NOW + HOUR, HOUR), Park)
+    twice = fault(EVENT, receives=2).message
+    assert twice.refused() == twice.delay(0)
 
 
 @pytest.mark.parametrize("error", ["NotClaimed", "States.DataLimitExceeded"])
