@@ -1,8 +1,11 @@
 """The fence: an older event's output never replaces a newer event's.
 
-A lock alone cannot promise this. A call of the function may fail while the function goes on: then
-the lock is released, and the function writes after a newer event was processed. So it makes its
-write conditional on what it has read before::
+A lock alone cannot promise this. The call of a function may fail while the function goes on::
+
+    event A   calls the function ... the call fails, the lock is released        A's function writes
+    event B                                                    B is processed
+
+So a write is conditional on what was read before. For a creation, under the fence `newest`::
 
     1 read the output         its ETag, and the sequencer in its metadata
     2 read the source         only if it is still the object that the event names
@@ -12,10 +15,9 @@ write conditional on what it has read before::
 docs/protocol.md says why in this order, when step 4 is needed, and why each output contains its
 event's sequencer. A deletion takes the same steps.
 
-An object without a version of its own, in a bucket that has versions, is the null version. Its
-events name no version, and their sequencers order them. If the event of another version makes its
-output, nobody knows the sequencer of its upload. So that output names the version ``null`` and the
-ETag, and no event of the null version compares with it: the upload's own event writes it again.
+To read this file, begin with `Fence.write_newest`, `_settle`, `_apply_creation`, `_replace_output`,
+`_check_source` and `OutputState.order`. `_follow_source` and `_remove_output` are for deletions and
+versions, `_give_own_output` and `_delete_older` for the fence `each`.
 """
 
 from __future__ import annotations
@@ -125,7 +127,7 @@ class Answer:
 class Attempt(Enum):
     """What became of one attempt to take all steps."""
 
-    DONE = auto()  # the output was made for the event
+    DONE = auto()  # the output is what the event wants: it was made, or removed
     SUPERSEDED = auto()  # a newer event decides what the output is
     AGAIN = auto()  # another writer came between the steps: take all of them again
     STALE = auto()  # the source has changed since the output was written: follow the source
@@ -159,7 +161,14 @@ class OutputState:
     written: datetime | None = None
 
     def order(self, event: ObjectEvent) -> Order:
-        """Compare the output's event with another one."""
+        """Compare the output's event with another one.
+
+        In a bucket that has versions, an object that was uploaded while versioning was off or
+        suspended is the null version. Its events name no version, and their sequencers order them.
+        If the event of another version makes its output, nobody knows the sequencer of its upload.
+        So that output names the version ``null`` and the ETag, compares with no event of the null
+        version, and the upload's own event writes it again.
+        """
         sequencer = self.metadata.get("sequencer", "")
         if not is_sequencer(sequencer) or self.other_bucket(event):
             return Order.UNKNOWN
@@ -241,13 +250,15 @@ class Fence:
     s3 : S3Client
         Needs ``s3:GetObject`` and ``s3:ListBucket`` on both buckets (without ``s3:ListBucket``, a
         missing key answers 403 instead of 404), ``s3:PutObject`` on the output's and, if deletions
-        are handled, ``s3:DeleteObject``; `write_each` also ``s3:GetObjectVersion`` on the source's.
+        are handled, ``s3:DeleteObject``; `write_each` also ``s3:GetObjectVersion`` and
+        ``s3:ListBucketVersions`` on the source's.
     output_bucket : str
         Where the outputs go.
     maximum_bytes : int
         Size of the largest source that is read.
     work : callable
-        Makes the output from a source's content. Called once, unless the content changes.
+        Makes the output from a source's content. An event calls it once, unless the content
+        changes meanwhile.
     handles_deletions : bool
         Whether the output of a deleted source is deleted.
     rejection : exception class

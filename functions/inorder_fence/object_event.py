@@ -70,7 +70,9 @@ class ObjectEvent:
         Raises
         ------
         InvalidEvent
-            The event lacks what every event of S3 has.
+            The event lacks a key, a bucket, a sequencer or an ETag.
+        KeyError
+            It lacks what holds these. The shipped state machines do not accept such an input.
         """
         is_deletion = event["detail-type"] == "Object Deleted"
         described = event["detail"]["object"]

@@ -4,12 +4,13 @@ The function `heal_keys` does both on a schedule, and `inorder stuck` on request
 the lock of a dead execution. Why no living holder loses its lock:
 
 1. Only a claim adds a lock, and it writes its time, ``in_progress_since``, in the same write. While
-   the lock is there, nothing changes that time: `Record Newest Event` keeps it.
+   the lock is there, only a second claim of its holder changes that time: `Record Newest Event`
+   keeps it.
 2. The execution began before that time, and Express ends it `EXECUTION` after it began. Its
    function has ended by then, too: tests/policies/test_sweep.py adds up the seconds.
-3. A sweep frees a lock in the write that hands the event over. That write asks for the time and
-   the sequencer that were read, so it has no effect if another execution has claimed the key, or
-   recorded a newer event, meanwhile.
+3. A sweep sends the event, then frees the lock and counts the hand-over in one write. That write
+   asks for the time and the sequencer that were read, so it has no effect if another execution has
+   claimed the key, or recorded a newer event, meanwhile.
 4. The time must be `DEAD_AFTER` ago. So the clock of the sweep may be less than `CLOCKS_DIFFER`
    ahead of the clock of Step Functions. If it is behind, a lock is freed later.
 
@@ -27,8 +28,8 @@ Such a record leaves the index when its event has been started: then the retry q
 or another record.
 
 All of this may be interrupted and repeated, and two sweeps may overlap: messages of one event
-merge. The clock only decides when to try: an event that is handed over too early is one more
-delivery.
+merge (functions/retry_events/streams.py). The clock only decides when to try: an event that is
+handed over too early is one more delivery.
 """
 
 from __future__ import annotations
