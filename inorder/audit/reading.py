@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from http import HTTPStatus
+from itertools import chain
 from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
@@ -89,9 +90,14 @@ class Reader:
     def outputs(self, prefix: str) -> Iterator[list[Listed]]:
         """List what may be outputs, by pages, under the keys and versions of their sources."""
         begins = max(prefix, self.scope.key_prefix, key=len)
-        folder = begins[: begins.rfind("/") + 1]
-        bucket = self.scope.output_bucket
-        for page in self._listed("list_objects_v2", "Contents", bucket, folder):
+        folder, slash, name = begins.rpartition("/")
+        in_folder = f"{folder}{slash}{NAME}{name}"  # the others are in folders that begin so
+        beginnings = [begins] if in_folder.startswith(begins) else [in_folder, begins]
+        listed = (
+            self._listed("list_objects_v2", "Contents", self.scope.output_bucket, beginning)
+            for beginning in beginnings
+        )
+        for page in chain.from_iterable(listed):
             subjects = [_subject(entry["Key"], self.scope.keeps) for entry in page]
             yield [
                 _listed(entry, subject)

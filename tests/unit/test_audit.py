@@ -318,6 +318,22 @@ def test_an_audit_reads_only_the_stacks_keys_of_the_prefix(s3: Any) -> None:
     }
 
 
+def test_an_audit_of_one_key_does_not_list_its_folder(s3: Any) -> None:
+    for key in ("a/out-1", "a/out-2", "a/1/out-x", "a/out-out-1", "a/out-1/version"):
+        write(s3, key, "e")
+    read, asked = lists(), list[str]()
+    read.meta.events.register(
+        "provide-client-params.s3", lambda params, **_: asked.append(params["Prefix"])
+    )
+    reader = Reader(s3, read, None, replace(SCOPE, table=""))
+    keys = {entry.key for page in reader.outputs("a/1") for entry in page}
+    assert (keys, asked) == ({"a/1", "a/1/x"}, ["a/out-1", "a/1"])
+    for prefix in ("a/", "a/o", "a/out-", "a/out-1"):
+        asked.clear()
+        listed = [entry for page in reader.outputs(prefix) for entry in page]
+        assert len(listed) == len(set(listed)), asked
+
+
 def test_in_versioned_buckets_the_current_version_has_the_output(s3: Any) -> None:
     s3.put_bucket_versioning(Bucket="input", VersioningConfiguration={"Status": "Enabled"})
     answers = [s3.put_object(Bucket="input", Key="x.png", Body=b"x") for _ in range(2)]
