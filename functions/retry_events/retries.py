@@ -64,6 +64,7 @@ RETRIES_AT_MOST = {
     # https://github.com/localstack/localstack
     "States.DataLimitExceeded": 0,
 }
+COUNTED = {LOCKED, THROTTLED, *RETRIES_AT_MOST}  # the errors whose number decides something
 # Of an event that cannot be started; a day before SQS deletes its message, it is parked anyhow.
 NOT_STARTED, LONGEST_LIFE = "NotStarted", 13 * 86_400
 WAITING_STARTED = "WaitingStarted"
@@ -334,9 +335,19 @@ def _text(reason: Json) -> str:
 
 
 def _with_reason(reasons: tuple[str, ...], text: str) -> tuple[str, ...]:
-    """Add a reason as the last one, and count it if it is there already."""
+    """Add a reason as the last one, and count it if it is there already.
+
+    An error whose number decides something is one reason, whatever else the text has: Lambda may
+    give the time and an ID in it.
+    """
     counts, text = _counts(reasons), _line(text)
-    counts[text] = counts.pop(text, 0) + 1
+    error = text.partition(":")[0]
+    if error in COUNTED:
+        same = [other for other in counts if other.startswith(f"{error}:")]
+        number = sum(counts.pop(other) for other in same)
+    else:
+        number = counts.pop(text, 0)
+    counts[text] = number + 1
     written = [f"{line} ({count} times)" if count > 1 else line for line, count in counts.items()]
     return tuple(written[-MAXIMUM_REASONS:])
 

@@ -233,6 +233,17 @@ def test_an_error_probably_caused_by_the_event_has_a_limit(error: str, limit: in
     assert isinstance(decide(fault(different)), Park)
 
 
+def test_a_limit_counts_errors_whose_texts_differ() -> None:
+    """As in https://github.com/aws-samples/amazon-textract-idp-cdk-constructs/issues/80."""
+    payload = 'Returned payload: {"errorMessage":"2026-01-01T00:00:%02d.822Z %s Task timed out"}'
+    reasons = [
+        {"Error": "Lambda.Unknown", "Cause": payload % (number, number)} for number in range(13)
+    ]
+    event = again_after(*reasons[:12])
+    assert len(event["retry"]["reasons"]) == 1
+    assert isinstance(decide(fault(event, reasons[12])), Park)
+
+
 def test_an_exception_on_the_local_aws_is_no_crash() -> None:
     reason = {"Error": "Runtime.HandlerError", "Cause": "ClientError"}
     assert again_after(*[reason] * 20)["retry"]["attempt"] == 20
