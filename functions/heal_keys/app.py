@@ -32,6 +32,7 @@ from botocore.config import Config
 from inorder_fence import stuck
 
 KEY_TABLE, STATE_MACHINE = os.environ["KEY_TABLE"], os.environ["STATE_MACHINE"]
+CLAIMS_KEYS = os.environ["CLAIMS_KEYS"] == "true"
 RETRY_QUEUE_URL = os.environ["RETRY_EVENTS_QUEUE_URL"]
 ALARMED_QUEUE_URLS = os.environ["ALARMED_QUEUE_URLS"].split()
 IS_PAUSED = os.environ["PAUSED"] == "true"
@@ -130,7 +131,8 @@ def _heal(record_id: str, now: datetime) -> str | None:
             return None
         details["minutes_in_progress"] = key.age.total_seconds() // 60
         outcome = stuck.hand_over(
-            sqs, RETRY_QUEUE_URL, dynamodb, KEY_TABLE, key, now, STATE_MACHINE
+            *(sqs, RETRY_QUEUE_URL, dynamodb, KEY_TABLE, key, now),
+            *(STATE_MACHINE, CLAIMS_KEYS),
         )
     except Exception:  # the next sweep tries again, and the other keys must not wait for that
         logger.exception("HealingFailed", extra=details)

@@ -23,9 +23,10 @@ record whose event is retried is only freed; it goes to the end of the line, so 
 the records that are retried do not hide one whose execution has died. Hand-overs are counted: a
 claim clears the count, and at the limit the event is parked.
 
-No execution may ever claim a record that a former policy wrote, or whose ID is not its event's.
-Such a record leaves the index when its event has been started: then the retry queue has the event,
-or another record.
+No execution ever claims a record whose ID is not its event's and, under a policy without records,
+none of a former policy. Such a record leaves the index when its event has been started: then the
+retry queue has the event, or another record. It expires, as does that of a parked event, when SQS
+has deleted the parked event.
 
 All of this may be interrupted and repeated, and two sweeps may overlap: messages of one event
 merge (functions/retry_events/streams.py). The clock only decides when to try: an event that is
@@ -60,7 +61,7 @@ DEAD_AFTER = EXECUTION + CLOCKS_DIFFER
 # For so long after a retry's message is due, it may still be in the queue.
 LATE = timedelta(minutes=3)
 NO_EVENT = "This record in progress has no event."
-WRITER = "state_machine"  # the name of the one that has claimed the record last
+STARTED_ON = "state_machine"  # of a retry's record: the name of the one that was started
 # Of a retry's record: when the retry was started, and until when its event may come back.
 TIMES = "at", "until"
 Outcome = Literal["HandedOver", "Settled", "Parked", "Retried"]
@@ -133,7 +134,7 @@ def read(dynamodb: Any, table: str, record_id: str, now: datetime) -> StuckKey |
         *(record_id, age, record, event),
         is_parked=status == "PARKED" and is_later,
         is_retried=status == "RETRYING" and is_alive,
-        started_on=retries[WRITER]["S"] if is_later else "",
+        started_on=retries[STARTED_ON]["S"] if is_later else "",
     )
 
 
@@ -145,6 +146,7 @@ def hand_over(
     key: StuckKey,
     now: datetime,
     state_machine: str,
+    claims_keys: bool,
 ) -> Outcome:
     """Send the event of a stuck key to the retry queue, free its lock, and count that.
 
@@ -155,6 +157,8 @@ def hand_over(
     ----------
     state_machine : str
         The name of the one that the retry queue starts.
+    claims_keys : bool
+        Whether it claims keys: then it takes the records of a former policy over.
 
     Returns
     -------
@@ -186,14 +190,18 @@ def hand_over(
                 },
             )
 
+    def leave() -> None:
+        """Take the record out of the index, and let it expire if no other event comes."""
+        expires_at = int(now.timestamp()) + records.PARKED_SECONDS
+        update(f"SET expires_at = :expires_at {LEAVE}", expires_at={"N": str(expires_at)})
+
     if key.event is None:
         send(records.rejected_message(key.record, "NoEvent", NO_EVENT))
-        update(LEAVE)
+        leave()
         return "Parked"
-    writer = key.record.get(WRITER, {"S": state_machine})["S"]
-    is_unclaimable = writer != state_machine or records.object_key_of(key.event) != key.id
+    is_unclaimable = not claims_keys or records.object_key_of(key.event) != key.id
     if key.is_parked or (is_unclaimable and key.started_on == state_machine):
-        update(LEAVE)
+        leave()
         return "Settled"
     if key.is_retried:
         update(f"SET {SINCE} = :now {FREE}", now={"S": now.isoformat()})

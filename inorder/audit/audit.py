@@ -314,7 +314,7 @@ def _scope(aws: Connection) -> Scope:
     return Scope(
         bucket=stack.input_bucket,
         output_bucket=stack.output_bucket,
-        table=stack.key_table if policy.cost.uncontended.writes else "",
+        table=stack.key_table if policy.claims_keys else "",
         keeps=policy.keeps,
         handles_deletions=policy.deletions and stack.handles_deletions,
         key_prefix=stack.parameters.get("KeyPrefix", ""),

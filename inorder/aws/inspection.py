@@ -118,7 +118,7 @@ class Gathering:
     def _records(self, executions: Iterable[Execution]) -> Iterable[dict[str, Any]]:
         """Read the records of the key, and of its versions."""
         policy = self.aws.stack.policy
-        if policy and not policy.cost.uncontended.writes:
+        if policy and not policy.claims_keys:
             return
         id_of = partial(object_key, self.aws.stack.input_bucket, self.key)
         ids = {id_of(self.version_id)}

@@ -124,9 +124,10 @@ def list_stuck(stack_name: str, redrive: bool) -> None:
         sequencer = s3_object(key.event).get("sequencer", "(unknown)")
         print_entry(key.id, f"event {sequencer}, for {span(key.age.total_seconds())}")
     queue = aws.stack.retry_events_queue_url
-    machine = aws.stack.state_machine_arn.rpartition(":")[2]
+    machine, policy = aws.stack.state_machine_arn.rpartition(":")[2], aws.stack.policy
+    claims_keys = policy is None or policy.claims_keys
     for key in keys if redrive else []:
-        outcome = stuck.hand_over(sqs, queue, dynamodb, table, key, now, machine)
+        outcome = stuck.hand_over(*(sqs, queue, dynamodb, table, key, now), *(machine, claims_keys))
         click.echo(f"{SENT[outcome]}: {printable(key.id)}")
 
 

@@ -71,6 +71,11 @@ class Policy:
     index: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     @property
+    def claims_keys(self) -> bool:
+        """Whether its executions claim keys, and so leave records."""
+        return self.cost.uncontended.writes > 0
+
+    @property
     def asl_file(self) -> str:
         """Its ASL file, from the project's folder."""
         return f"statemachine/{self.file}" if self.file else own_file(self.name)

@@ -61,7 +61,7 @@ def test_another_policy_changes_only_what_starts_events() -> None:
     (first, one), *others = ((name, Deployed(Policy=name)) for name in POLICIES)
     starting = json.dumps(one["RetryEventsRole"])
     changing = {"EventsRule", "RetryEventsFunction", "RetryEventsRole"}  # what starts executions
-    changing |= {"HealKeysFunction"}  # it compares who has written a record
+    changing |= {"HealKeysFunction"}  # it asks on which state machine an event was retried
     for another, other in others:
         before, after = one.resources, other.resources
         assert after.keys() == before.keys()
@@ -90,6 +90,12 @@ def test_the_rule_and_retries_start_the_policys_state_machine(policy: str) -> No
     assert stack.target()["RoleArn"] == "EventsRole.Arn"
     starts = {("states:StartExecution", machine) for machine in machines.values()}
     assert stack.grants("EventsRole") == starts
+
+
+def test_the_sweep_is_told_whether_the_policy_claims_keys() -> None:
+    for name in POLICIES:
+        variables = Deployed(Policy=name).variables("HealKeysFunction")
+        assert (variables["CLAIMS_KEYS"] == "true") == policy(name).claims_keys, name
 
 
 def test_the_longest_stack_name_leaves_room_for_each_policy() -> None:

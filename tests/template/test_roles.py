@@ -166,7 +166,8 @@ LIMITS: dict[tuple[str, ...], Json] = {
     ("HealKeysRole", "dynamodb:UpdateItem"): {
         "ForAllValues:StringEquals": {
             "dynamodb:Attributes": [
-                *("id", "sequencer", "in_progress_since", "hand_overs", "lock_token", "execution")
+                *("id", "sequencer", "in_progress_since", "hand_overs", "lock_token", "execution"),
+                "expires_at",
             ]
         }
     },

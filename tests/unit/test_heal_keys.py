@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from click.testing import Result
 
 from inorder.commands import queues
-from inorder_fence.records import retry_id
+from inorder_fence.records import PARKED_SECONDS, retry_id
 from inorder_fence.stuck import COUNT_AT_MOST, DEAD_AFTER, INDEX
 from inorder_fence.stuck import LATE as LATE_MESSAGE
 from inorder_fence.stuck import SINCE as ATTRIBUTE
@@ -128,6 +128,13 @@ class Healer:
     def record(self, key: str) -> Json:
         return self.table.get_item(Key={"id": f"input/{key}"})["Item"]
 
+    def is_kept(self, key: str) -> bool:
+        """Tell whether a record stays; one that expires is kept as long as SQS keeps its event."""
+        if not (expires_at := self.record(key).get("expires_at")):
+            return True
+        assert abs(int(expires_at) - datetime.now(UTC).timestamp() - PARKED_SECONDS) < 60
+        return False
+
     def indexed(self) -> list[str]:
         return sorted(str(item["id"]) for item in self.table.scan(IndexName=INDEX)["Items"])
 
@@ -140,6 +147,7 @@ def healer(load: Load, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> Healer:
         "heal_keys.app",
         KEY_TABLE=TABLE,
         STATE_MACHINE=PRESENT,
+        CLAIMS_KEYS="true",
         RETRY_EVENTS_QUEUE_URL=retry,
         ALARMED_QUEUE_URLS=f"{parked} {other}",
         PAUSED="false",
@@ -165,30 +173,31 @@ def test_a_sweep_hands_over_only_events_long_in_progress(healer: Healer) -> None
 
 
 @pytest.mark.parametrize(
-    ("writer", "at", "status", "machine", "outcome"),
+    ("claims_keys", "at", "status", "machine", "outcome"),
     [
-        (PRESENT, LATE, "PARKED", PRESENT, "Settled"),
-        (PRESENT, OLD, "PARKED", PRESENT, "Settled"),
-        (PRESENT, LATE, "RETRYING", PRESENT, "HandedOver"),  # it may have died while it waited
-        (PRESENT, 3 * LATE, "PARKED", PRESENT, "HandedOver"),  # before it was claimed last
-        (FORMER, LATE, "RETRYING", PRESENT, "Settled"),  # no execution claims this record
-        (FORMER, LATE, "RETRYING", FORMER, "HandedOver"),  # it may have waited for this lock
-        (FORMER, 3 * LATE, "RETRYING", PRESENT, "HandedOver"),  # its message may be in the queue
-        (None, LATE, "RETRYING", PRESENT, "HandedOver"),  # an earlier release has written it
-        (PRESENT, OLD, "RETRYING", PRESENT, "Retried"),  # its retry may be under way
-        (FORMER, OLD, "RETRYING", PRESENT, "Settled"),  # the retry queue has its event
-        (FORMER, OLD, "RETRYING", FORMER, "Retried"),
+        (True, LATE, "PARKED", PRESENT, "Settled"),
+        (True, OLD, "PARKED", PRESENT, "Settled"),
+        (True, LATE, "RETRYING", PRESENT, "HandedOver"),  # it may have died while it waited
+        (True, 3 * LATE, "PARKED", PRESENT, "HandedOver"),  # before it was claimed last
+        (True, LATE, "RETRYING", FORMER, "HandedOver"),  # the present policy claims it, too
+        (True, OLD, "RETRYING", PRESENT, "Retried"),  # its retry may be under way
+        (False, LATE, "RETRYING", PRESENT, "Settled"),  # no execution claims this record
+        (False, LATE, "RETRYING", FORMER, "HandedOver"),  # it may have waited for this lock
+        (False, 3 * LATE, "RETRYING", PRESENT, "HandedOver"),  # its message may be in the queue
+        (False, OLD, "RETRYING", PRESENT, "Settled"),  # the retry queue has its event
+        (False, OLD, "RETRYING", FORMER, "Retried"),
     ],
 )
 def test_a_sweep_hands_over_a_record_until_its_event_settles(
-    healer: Healer, writer: str | None, at: timedelta, status: str, machine: str, outcome: str
+    healer: Healer, claims_keys: bool, at: timedelta, status: str, machine: str, outcome: str
 ) -> None:
-    named = {"state_machine": writer} if writer else {}
-    healer.put("x", 2 * LATE, hand_overs=1, **named)
+    healer.patch.setattr(healer.function, "CLAIMS_KEYS", claims_keys)
+    healer.put("x", 2 * LATE, hand_overs=1, state_machine=FORMER)
     healer.put_retry("x", ago(at), status, machine)
     assert healer.sweep() == (["x"] if outcome == "HandedOver" else [])
     assert healer.indexed() == ([] if outcome == "Settled" else ["input/x"])
     assert healer.record("x")["hand_overs"] == 1 + (outcome == "HandedOver")
+    assert healer.is_kept("x") == (outcome != "Settled")
     log, metrics = healer.lines()
     assert log["message"] == f"Key{outcome}"
     assert metrics["KeysStuck"] == [float(outcome == "HandedOver")]  # the rest heals nothing
@@ -298,6 +307,7 @@ def test_a_record_with_no_readable_event_is_sent_as_rejected(healer: Healer, eve
     assert (log["level"], other["level"]) == ("ERROR", "INFO")
     assert (metrics["KeysParked"], metrics["KeysHandedOver"]) == ([1.0], [1.0])
     assert healer.sweep() == healer.rejected == []
+    assert not healer.is_kept("strange")
 
 
 def test_a_record_whose_time_is_none_counts_as_old(healer: Healer) -> None:
@@ -433,11 +443,14 @@ def test_a_dead_holders_lock_is_freed_while_its_event_retries(
 
 
 @pytest.mark.parametrize("machine", [PRESENT, FORMER])
-@pytest.mark.parametrize("writer", [PRESENT, FORMER])
-def test_retried_records_do_not_hide_a_dead_one(healer: Healer, writer: str, machine: str) -> None:
+@pytest.mark.parametrize("claims_keys", [True, False])
+def test_retried_records_do_not_hide_a_dead_one(
+    healer: Healer, claims_keys: bool, machine: str
+) -> None:
+    healer.patch.setattr(healer.function, "CLAIMS_KEYS", claims_keys)
     healer.heal_at_most(3)
     for number in range(3):
-        healer.put(f"{number}", OLD * 2, state_machine=writer)
+        healer.put(f"{number}", OLD * 2)
         healer.put_retry(f"{number}", ago(timedelta(minutes=1)), "RETRYING", machine)
     healer.put("dead", OLD, lock_token="theirs")
     assert healer.sweep() == []

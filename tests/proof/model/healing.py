@@ -37,7 +37,7 @@ def sweep(code: Code, items: Items) -> Swept:
     module, table, messages = code.run(), _table(items), list[str]()
     for record_id in module["oldest"](table, "", SWEPT_AT):
         if key := module["read"](table, "", record_id, SWEPT_AT):
-            module["hand_over"](_sqs(messages), RETRIES, table, "", key, NOW, "")
+            module["hand_over"](_sqs(messages), RETRIES, table, "", key, NOW, "", claims_keys=True)
     return Swept(_items(table), tuple(messages))
 
 
@@ -46,7 +46,7 @@ def hand_over(code: Code, record: tuple[str, str], items: Items) -> Swept:
     """End a sweep that has read a record some time ago, of which there are others now."""
     module, table, messages = code.run(), _table(items), list[str]()
     if key := module["read"](_table((record,)), "", record[0], SWEPT_AT):
-        module["hand_over"](_sqs(messages), RETRIES, table, "", key, NOW, "")
+        module["hand_over"](_sqs(messages), RETRIES, table, "", key, NOW, "", claims_keys=True)
     return Swept(_items(table), tuple(messages))
 
 
