@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -42,7 +42,7 @@ class Verdict(StrEnum):
     SKIPPED = "skipped"  # a folder that S3's console has made: it has no bytes, and no output
 
 
-# What a repair mends. It also replaces foreign outputs if it is told to.
+# What a repair mends. It also replaces foreign outputs of objects if it is told to.
 REPAIRABLE = frozenset({Verdict.MISSING, Verdict.STALE, Verdict.ORPHANED, Verdict.OLD})
 WRONG = frozenset(Verdict) - {Verdict.RIGHT, Verdict.WAITING, Verdict.SKIPPED}
 
@@ -172,6 +172,14 @@ class Finding:
     reading: Reading | None  # None if it changes too often to be read
     reason: str = ""
 
+    def is_mended_by(self, verdicts: Set[Verdict]) -> bool:
+        """Tell whether a repair of these verdicts starts an event for it.
+
+        Without an object, that event would delete what this stack has not written.
+        """
+        has_object = bool(self.reading and self.reading.source)
+        return self.verdict in verdicts and (has_object or self.verdict is not Verdict.FOREIGN)
+
     def described(self) -> dict[str, Any]:
         """Give it as a JSON object."""
         reading = self.reading
@@ -234,7 +242,8 @@ def reason_of(verdict: Verdict, reading: Reading, pause: str = "") -> str:
         Verdict.MISSING: "There is no output.",
         Verdict.ORPHANED: "The object was deleted, and its output is still there.",
         Verdict.OLD: f"The output was written at {clock(reading.output.written)}.",
-        Verdict.FOREIGN: "The output names no event of the bucket. This stack has not written it.",
+        Verdict.FOREIGN: "The output names no event of the bucket. This stack has not written it."
+        + ("" if reading.source else " There is no object, so no repair touches it."),
         Verdict.WAITING: pause or "An execution works on it, or it will be started again.",
         Verdict.PARKED: "Its event has failed for good. It is parked, unless it has been removed.",
         Verdict.UNREADABLE: f"{reading.refusal} It is neither compared nor repaired.",

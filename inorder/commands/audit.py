@@ -59,7 +59,9 @@ sure = click.option("--yes", is_flag=True, help="Start the events without asking
     "--wait", is_flag=True, help="Wait until all are right, or something cannot become so."
 )
 @click.option("--repair", is_flag=True, help="Start an event for each that a repair mends.")
-@click.option("--foreign", is_flag=True, help="With --repair: also replace foreign outputs.")
+@click.option(
+    "--foreign", is_flag=True, help="With --repair: replace foreign outputs of objects, too."
+)
 @click.option(
     "--older-than",
     type=Time(),
@@ -169,7 +171,7 @@ def _repair(
     audit: Audit, report: Report, wanted: Set[Verdict], agreed: bool, concurrency: int
 ) -> None:
     """Repair what is wanted, and leave in the report what is not right after all."""
-    chosen = [finding for finding in report.findings if finding.verdict in wanted]
+    chosen = [finding for finding in report.findings if finding.is_mended_by(wanted)]
     question = f"Start {counted(len(chosen), 'event')}?"
     if not chosen or not (agreed or click.confirm(question, err=True)):
         return
@@ -182,7 +184,7 @@ def _repair(
                 left.append(finding)
                 say(f"{finding.verdict}: {finding.subject.key}: the repair ended as {outcome}.")
     say(f"Repaired: {len(chosen) - len(left)} of {len(chosen)}.")
-    report.findings = [other for other in report.findings if other.verdict not in wanted] + left
+    report.findings = [other for other in report.findings if not other.is_mended_by(wanted)] + left
 
 
 def _show(report: Report, repair: bool = False, foreign: bool = False) -> None:
@@ -200,7 +202,8 @@ def _show(report: Report, repair: bool = False, foreign: bool = False) -> None:
     if parked := report.counts[Verdict.PARKED]:
         text = f"{counted(parked, 'event')} {verb(parked, 'are')} parked, which no repair starts"
         say(f"{text}: `{INORDER} parked` says what helps.")
-    if repair and not foreign and report.counts[Verdict.FOREIGN]:
+    is_replaceable = any(finding.is_mended_by({Verdict.FOREIGN}) for finding in report.findings)
+    if repair and not foreign and is_replaceable:
         say("A repair leaves foreign outputs as they are. Replace them with --repair --foreign.")
 
 

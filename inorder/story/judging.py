@@ -13,6 +13,7 @@ from inorder.wording import INORDER, clock, counted, span, verb
 from inorder_fence import ObjectEvent, named_version
 from inorder_fence.fenced_output import OutputState
 
+UNTOUCHED = "No repair touches it: if nothing needs it, remove it."
 FOLDER = "The object is a folder marker, which S3's console has made: it has no output."
 ON_ITS_WAY = timedelta(minutes=1)  # an event of S3 may need so long to start an execution
 UNTIL_RESUMED = "Until the pause ends, no queue is read, and no sweep frees a lock."
@@ -44,7 +45,7 @@ class _Judging:
         self._output = story.outputs[0] if story.outputs else None
         self._opening = self._shown()  # what the judgement says first
         self._audit = f"{INORDER} audit --prefix {shlex.quote(view.facts.key)}"
-        self._foreign = ""  # what a repair needs beside, to replace what others have written
+        self._repair = f"`{self._audit} --repair`"  # "" if none touches the output
         # Without one of these, something may still act on the object that was not read.
         self._is_complete = not {*(view.facts.unread or {})} - {"object", "output"}
         is_named = any(output.sequencer for output in story.outputs)
@@ -78,7 +79,7 @@ class _Judging:
             return self._judged("right", f"That is right: {why}.")
         if compared is Verdict.FOREIGN and not self._is_elsewhere:
             self._opening += " This stack has not written it."
-            self._foreign = " --foreign"
+            self._repair = f"`{self._audit} --repair --foreign`" if source else ""
         event = self._deciding()
         return self._because(event) if event else self._without_event()
 
@@ -144,7 +145,8 @@ class _Judging:
             return self._later(f"Not yet: {name} was handed to the retry queue.")
         if outcome == "Parked":
             gone = ", and the queue no longer has it" if self._facts.has("parked events") else ""
-            helps = f"Replace the object, or `{self._audit} --repair` tries it again."
+            again = f"Replace the object, or {self._repair} tries it again."
+            helps = again if self._repair else UNTOUCHED
             return self._judged("parked", f"{text}{gone}. {helps}")
         if self._view.is_of_another_policy(last):
             return self._wrong(f"{text} under {last.policy}, before the policy was changed.", event)
@@ -161,7 +163,7 @@ class _Judging:
         """Judge what nothing will mend by itself, if all that may do so was read."""
         if not self._is_complete:
             return self._judged("unknown", f"{text} Not all was read; `{self._audit}` compares it.")
-        helps = f"`{self._audit} --repair{self._foreign}` mends it."
+        helps = f"{self._repair} mends it." if self._repair else UNTOUCHED
         if self._facts.keeps == "each" and event and event.version_id is None:
             helps = "Upload the object again."  # an audit cannot compare it
         return self._judged("wrong", f"That is wrong. {text} {helps}")

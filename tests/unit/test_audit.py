@@ -35,12 +35,14 @@ from inorder.audit.reading import RECORDS, Reader
 from inorder.audit.repairing import known_sequencer, next_sequencer, repair_event, repaired_at
 from inorder.aws import parked
 from inorder.aws.stack import session_with_times_as_text
+from inorder.commands import audit as command
 from inorder.errors import Failure
 from inorder_fence import ObjectEvent
 from inorder_fence.fenced_output import OutputState, compare_sequencers
 from inorder_fence.stuck import DEAD_AFTER
 from retry_events.retries import LONGEST_SECONDS
 from tests.proof.simulation.cloud import Cloud, Settings
+from tests.support.commands import run
 from tests.support.events import SEQUENCER, created, deleted
 from tests.support.in_process import KEY_TABLE, answered
 from tests.support.replacing import replaced
@@ -597,6 +599,24 @@ def test_a_forged_sequencer_keeps_no_other_key_from_its_repair(stack: Stack) -> 
     assert [outcome for _, outcome in audit.repair(findings, 1)] == ["Processed"] * 4
     assert stack.started == [finding.subject.key for finding in findings]
     assert stack.record_ids() == ["input/0.png"]  # no event would be newer than the others
+
+
+def test_a_foreign_output_without_an_object_is_kept(stack: Stack) -> None:
+    stack.put("x.png")
+    for key in ("out-x.png", "reports/out-of-stock.csv"):
+        stack.s3.put_object(Bucket="output", Key=key, Body=b"by hand")
+    audit = stack.audit()
+    findings = audit.run(grace=0).findings
+    ended = {finding.subject.key: outcome for finding, outcome in audit.repair(findings, 1)}
+    assert ended == {"reports/of-stock.csv": "Not Started", "x.png": "Processed"}
+    stack.patch.setattr(command, "Connection", lambda _: stack.aws)
+    options = ("--repair", "--foreign", "--yes", "--no-cache", "--grace", "0", "--json")
+    repaired = run("audit", *options)
+    assert "Repaired: 0 of 1." in repaired.stderr  # the execution has written nothing here
+    lines = repaired.stdout.splitlines()
+    verdicts = {line["key"]: line["verdict"] for line in map(json.loads, lines)}
+    assert (repaired.exit_code, verdicts) == (3, dict.fromkeys(ended, "foreign"))
+    assert stack.started == ["x.png"] * 2
 
 
 def test_a_repair_leaves_locked_and_changed_records(stack: Stack) -> None:

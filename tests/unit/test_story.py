@@ -288,6 +288,7 @@ UNREAD = {"object": "The object could not be read: AccessDenied"}
 NO_OUTPUTS = {"output": "The output could not be read: AccessDenied"}
 B_RUNS = execution("b", event(B), None, 2, None)
 DELETION = deleted("x.png", sequencer=B)
+DELETION_PARKED = execution("it", DELETION, "Parked")
 MARKER = execution("m", deleted("x.png", sequencer="FF", version_id="m"))
 THREE = execution("a", event(A)), execution("b", DELETION), execution("c", event(C))
 FOREIGN = {"outputs": (Output("out-x.png", {}),)}  # without the fence's metadata
@@ -315,6 +316,9 @@ BY_LINE = answered("Processed")
         (facts(FIRST, queued=(OVERTAKEN,)), "wrong", "was changed or removed since"),
         (facts(PARKED), "parked", "the queue no longer has it. Replace the object, or"),
         (facts(**FOREIGN), "wrong", "--repair --foreign` mends it."),
+        (facts(source=None, **FOREIGN), "wrong", "No repair touches it"),
+        (facts(DELETION_PARKED, source=None, **FOREIGN), "parked", "No repair touches it"),
+        (facts(PARKED, **FOREIGN), "parked", "--repair --foreign` tries it again."),
         # It is deleted.
         (facts(execution("it", DELETION), source=None), "right"),
         (facts(execution("it", DELETION, "Retrying"), source=None, **OUTPUT), "pending"),
