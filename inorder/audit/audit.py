@@ -29,6 +29,9 @@ WAIT_SECONDS = 5  # between two looks at what is waited for
 # S3's times have seconds: a pair is stored only if neither object may change within the same one.
 SETTLED = timedelta(seconds=5)
 NOTHING = "There is no such key, and no such output: nothing was compared."
+REWRITES = (
+    "--older-than and --foreign are for policies that keep the newest output, such as latest-wins."
+)
 ROUNDS = 3  # of repairs of a key
 # What may be so for a moment only. A record may say *parked*; the queue is read later.
 UNSETTLED = (REPAIRABLE | {Verdict.PARKED}) - {Verdict.OLD}
@@ -65,7 +68,7 @@ class Audit:
 
     Parked events are received only if something is wrong. Right outputs that were written before
     `older_than` are *old*. The file `cache` keeps which outputs were right, so that nobody asks
-    about these again.
+    about these again. `foreign` says that foreign outputs are to be replaced.
     """
 
     def __init__(
@@ -74,11 +77,12 @@ class Audit:
         prefix: str = "",
         older_than: datetime | None = None,
         cache: Path | None = None,
+        foreign: bool = False,
     ) -> None:
         self._aws, self._prefix = aws, prefix
         self.scope = replace(_scope(aws), older_than=older_than, pause=waiting.backlog(aws))
-        if older_than and self.scope.keeps != "newest":
-            raise Failure("This policy writes an output once: none can be made again.")
+        if (older_than or foreign) and not self.scope.rewrites:
+            raise Failure(REWRITES)
         self._reader = Reader(aws.client("s3"), aws.lists, aws.client("dynamodb"), self.scope)
         self._cache, self._unsure = cache, UNSETTLED
         if self.scope.keeps == "each":  # a claim does not tell whether its event has failed

@@ -82,6 +82,11 @@ class Scope:
         """The folder of all keys, and of their outputs, which have other names."""
         return self.key_prefix[: self.key_prefix.rfind("/") + 1]
 
+    @property
+    def rewrites(self) -> bool:
+        """Whether a repair may replace an output that is right, or that others have written."""
+        return self.keeps == "newest"
+
     def covers(self, key: str, prefix: str = "") -> bool:
         """Tell whether the rule's pattern has a key, and whether it begins with a prefix."""
         return key.startswith(prefix) and not left_out(key, self.key_prefix, self.key_suffix)

@@ -93,14 +93,13 @@ def audit(
     """
     if foreign and not repair:
         raise click.UsageError("--foreign needs --repair.")
-    auditor = Audit(
-        Connection(stack_name), prefix, older_than, cache_file(stack_name) if cache else None
-    )
+    file = cache_file(stack_name) if cache else None
+    auditor = Audit(Connection(stack_name), prefix, older_than, file, foreign)
     if repair:
         auditor.refuse_in_a_pause()
     report = _run(auditor, grace, wait=wait)
     if not as_json:
-        _show(report, repair, foreign)
+        _show(report, repair and not foreign and auditor.scope.rewrites)
     if repair:
         wanted = REPAIRABLE | ({Verdict.FOREIGN} if foreign else set())
         _repair(auditor, report, wanted, yes, concurrency)
@@ -187,7 +186,7 @@ def _repair(
     report.findings = [other for other in report.findings if not other.is_mended_by(wanted)] + left
 
 
-def _show(report: Report, repair: bool = False, foreign: bool = False) -> None:
+def _show(report: Report, may_replace: bool = False) -> None:
     counts = [f"{count:,} {verdict}" for verdict in Verdict if (count := report.counts[verdict])]
     click.echo(f"{counted(report.counts.total(), 'output')}: {', '.join(counts)}")
     for verdict in Verdict:
@@ -202,8 +201,7 @@ def _show(report: Report, repair: bool = False, foreign: bool = False) -> None:
     if parked := report.counts[Verdict.PARKED]:
         text = f"{counted(parked, 'event')} {verb(parked, 'are')} parked, which no repair starts"
         say(f"{text}: `{INORDER} parked` says what helps.")
-    is_replaceable = any(finding.is_mended_by({Verdict.FOREIGN}) for finding in report.findings)
-    if repair and not foreign and is_replaceable:
+    if may_replace and any(item.is_mended_by({Verdict.FOREIGN}) for item in report.findings):
         say("A repair leaves foreign outputs as they are. Replace them with --repair --foreign.")
 
 

@@ -79,7 +79,7 @@ class _Judging:
             return self._judged("right", f"That is right: {why}.")
         if compared is Verdict.FOREIGN and not self._is_elsewhere:
             self._opening += " This stack has not written it."
-            self._repair = f"`{self._audit} --repair --foreign`" if source else ""
+            self._repair = f"`{self._audit} --repair --foreign`" if source and scope.rewrites else ""
         event = self._deciding()
         return self._because(event) if event else self._without_event()
 

@@ -619,6 +619,19 @@ def test_a_foreign_output_without_an_object_is_kept(stack: Stack) -> None:
     assert stack.started == ["x.png"] * 2
 
 
+def test_what_is_written_once_is_not_replaced(stack: Stack) -> None:
+    stack.parameters["Policy"] = "every-version"
+    stack.s3.put_bucket_versioning(Bucket="input", VersioningConfiguration={"Status": "Enabled"})
+    version = stack.s3.put_object(Bucket="input", Key="x.png", Body=b"x")["VersionId"]
+    stack.s3.put_object(Bucket="output", Key=f"out-x.png/{version}", Body=b"by hand")
+    stack.patch.setattr(command, "Connection", lambda _: stack.aws)
+    repair = ("audit", "--repair", "--yes", "--no-cache", "--grace", "0")
+    repaired, refused = run(*repair), run(*repair, "--foreign")
+    assert ("1 foreign" in repaired.stdout, "--foreign" in repaired.stderr) == (True, False)
+    assert (refused.exit_code, "that keep the newest output" in refused.stderr) == (1, True)
+    assert stack.started == []
+
+
 def test_a_repair_leaves_locked_and_changed_records(stack: Stack) -> None:
     stack.put("0.png", "1.png")
     stack.record("input/0.png", sequencer="test", lock_token="theirs")
@@ -758,7 +771,7 @@ def test_older_than_repairs_right_outputs_written_before_that_time(remembering: 
     with pytest.raises(Failure, match=r"is older than [\d :-]+ UTC: S3 has [\d :-]+ UTC\."):
         Audit(remembering.aws, older_than=now + timedelta(days=1)).run()
     remembering.parameters["Policy"] = "every-version"
-    with pytest.raises(Failure, match="none can be made again"):
+    with pytest.raises(Failure, match="that keep the newest output"):
         Audit(remembering.aws, older_than=now)
 
 

@@ -318,6 +318,7 @@ BY_LINE = answered("Processed")
         (facts(**FOREIGN), "wrong", "--repair --foreign` mends it."),
         (facts(source=None, **FOREIGN), "wrong", "No repair touches it"),
         (facts(DELETION_PARKED, source=None, **FOREIGN), "parked", "No repair touches it"),
+        (facts(**FOREIGN, **FIRST_WINS), "wrong", "No repair touches it"),
         (facts(PARKED, **FOREIGN), "parked", "--repair --foreign` tries it again."),
         # It is deleted.
         (facts(execution("it", DELETION), source=None), "right"),
