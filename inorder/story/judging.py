@@ -45,11 +45,14 @@ class _Judging:
         self._output = story.outputs[0] if story.outputs else None
         self._opening = self._shown()  # what the judgement says first
         self._audit = f"{INORDER} audit --prefix {shlex.quote(view.facts.key)}"
-        self._repair = f"`{self._audit} --repair`"  # "" if none touches the output
+        self._repair = self._repairing()  # "" if no repair touches the output
         # Without one of these, something may still act on the object that was not read.
         self._is_complete = not {*(view.facts.unread or {})} - {"object", "output"}
         is_named = any(output.sequencer for output in story.outputs)
         self._is_elsewhere = view.facts.is_own_function and not is_named
+
+    def _repairing(self, more: str = "") -> str:
+        return f"`{self._audit} --repair{more}` (for all keys that begin so)"
 
     def judge(self) -> Judgement:
         if self._facts.source and self._facts.source.is_folder and not self._output:
@@ -79,7 +82,8 @@ class _Judging:
             return self._judged("right", f"That is right: {why}.")
         if compared is Verdict.FOREIGN and not self._is_elsewhere:
             self._opening += " This stack has not written it."
-            self._repair = f"`{self._audit} --repair --foreign`" if source and scope.rewrites else ""
+            is_replaced = source and scope.rewrites
+            self._repair = self._repairing(" --foreign") if is_replaced else ""
         event = self._deciding()
         return self._because(event) if event else self._without_event()
 

@@ -305,7 +305,7 @@ BY_LINE = answered("Processed")
         (facts(B_DONE, **OLD_OUTPUT), "wrong"),
         (facts(B_RUNS, **OLD_OUTPUT), "pending"),
         (facts(DIED, records=(held_by(DIED, 1),)), "pending"),  # a sweep retries it
-        (facts(DIED), "wrong", "`inorder audit --prefix x.png --repair` mends it."),
+        (facts(DIED), "wrong", "--prefix x.png --repair` (for all keys that begin so) mends it."),
         (facts(), "wrong"),
         (facts(source=JUST_CHANGED), "pending"),
         (facts(quiet_seconds=240), "pending", "its event may be on its way"),
@@ -315,11 +315,15 @@ BY_LINE = answered("Processed")
         (facts(RETRYING), "pending", "was handed to the retry queue"),
         (facts(FIRST, queued=(OVERTAKEN,)), "wrong", "was changed or removed since"),
         (facts(PARKED), "parked", "the queue no longer has it. Replace the object, or"),
-        (facts(**FOREIGN), "wrong", "--repair --foreign` mends it."),
+        (facts(**FOREIGN), "wrong", "--repair --foreign` (for all keys that begin so) mends it."),
         (facts(source=None, **FOREIGN), "wrong", "No repair touches it"),
         (facts(DELETION_PARKED, source=None, **FOREIGN), "parked", "No repair touches it"),
         (facts(**FOREIGN, **FIRST_WINS), "wrong", "No repair touches it"),
-        (facts(PARKED, **FOREIGN), "parked", "--repair --foreign` tries it again."),
+        (
+            facts(PARKED, **FOREIGN),
+            "parked",
+            "--foreign` (for all keys that begin so) tries it again.",
+        ),
         # It is deleted.
         (facts(execution("it", DELETION), source=None), "right"),
         (facts(execution("it", DELETION, "Retrying"), source=None, **OUTPUT), "pending"),
