@@ -89,19 +89,24 @@ class _Judging:
 
     def _judge_each(self) -> Judgement:
         """Compare the outputs with the events that should have one."""
-        shown = {(output.version_id, output.sequencer) for output in self._story.outputs}
-        lacking = [
-            event
+        outputs = self._story.outputs
+        shown = {output.version_id or output.sequencer for output in outputs}
+        # A version has one output, whichever of its events has made it: the last one counts.
+        lacking = {
+            name: event
             for event in self._story.events
-            if (named_version(event.version_id), event.sequencer) not in shown
+            if (name := named_version(event.version_id) or event.sequencer) not in shown
             and self._should_have_output(event)
-        ]
-        number = len(self._story.outputs)
+        }
+        number = len(outputs)
         self._opening = f"There {verb(number, 'are')} {counted(number, 'output')}."
         if lacking:
             number = len(lacking)
             self._opening += f" {number} of the events {verb(number, 'lack')} one."
-            return self._because(lacking[0])
+            name, event = next(iter(lacking.items()))
+            if name in {output.key.rpartition("/")[2] for output in outputs}:
+                self._repair = ""  # what others have written is in its place
+            return self._because(event)
         if self._facts.pause and self._facts.source and not self._deciding():
             return self._without_event()
         if not self._facts.has("executions"):

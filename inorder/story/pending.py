@@ -38,8 +38,9 @@ def _recorded(view: View, record: Mapping[str, Any]) -> Iterator[Pending]:
     elif since and sequencer not in {queued.sequencer for queued in view.queued}:
         free = f"Event {sequencer} is recorded and not finished, and no execution has the lock."
         if COUNT in record:
-            handed = f"handed it to the retry queue {_times(int(record[COUNT]))}, last at"
-            yield Pending("stuck", sequencer, f"{free} A sweep has {handed} {clock(since)}.")
+            handed = f"A sweep has handed it to the retry queue {_times(int(record[COUNT]))}."
+            last = f"A sweep last took this record at {clock(since)}."
+            yield Pending("stuck", sequencer, f"{free} {handed} {last}")
         elif view.facts.now - since > DEAD_AFTER:
             yield Pending("stuck", sequencer, f"{free} {BY_SWEEP.format('retries it')}")
         else:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from inorder.audit.repairing import next_sequencer
 from inorder.model.execution import ANSWERED, Entry, Execution, Step, execution_of
 from inorder.story import Story, tell
 from inorder.story.parts import Cause, Facts, Output, Queued, Source
@@ -224,9 +225,9 @@ def test_a_newer_event_in_the_record_waits_for_the_lock() -> None:
     [
         (200, {}, "waiting", "If none takes it, a sweep retries it at 2026-11-22 12:05:20 UTC."),
         (-900, {}, "stuck", "The next sweep, of one each minute, retries it; `inorder stuck"),
-        # A sweep sets the time anew, so only its count tells that nothing works there.
-        (230, {"hand_overs": 1}, "stuck", "handed it to the retry queue once, last at 2026-11-22"),
-        (230, {"hand_overs": 3}, "stuck", "handed it to the retry queue 3 times, last at 2026-"),
+        # A sweep sets the time anew, also if it only frees the lock: the count tells of hand-overs.
+        (230, {"hand_overs": 1}, "stuck", "handed it to the retry queue once. A sweep last took t"),
+        (230, {"hand_overs": 3}, "stuck", "queue 3 times. A sweep last took this record at 2026-"),
     ],
 )
 def test_a_record_without_a_lock_tells_what_will_take_it(
@@ -282,6 +283,10 @@ def test_a_parked_event_that_was_overtaken_decides_nothing() -> None:
 
 ONE, TWO = event("F", "e", version_id="v1"), event("1", "e2", version_id="v2")
 VERSIONS = (execution("one", ONE, "Processed", 0, 1), execution("two", TWO, "Processed", 2, 3))
+REPAIR = next_sequencer("F", 5, "e")
+REPAIR_EVENT = event(REPAIR, version_id="v1", time="2026-11-22T11:57:00Z")
+REPAIRED, REPAIRS = execution("r", REPAIR_EVENT), execution("r", REPAIR_EVENT, None, 60, None)
+BY_HAND = Output("out-x.png/v1", {})
 CURRENT = Source("e2", "v2", at(2))
 JUST_CHANGED = Source("e", None, NOW - timedelta(seconds=5))  # its event may be on its way
 UNREAD = {"object": "The object could not be read: AccessDenied"}
@@ -337,6 +342,10 @@ BY_LINE = answered("Processed")
         (facts(FIRST, B_DONE, outputs=(output_for(A), output_for(B)), **EACH), "right"),
         (facts(FIRST, B_DONE, **OUTPUT, **EACH), "wrong"),
         (facts(*THREE, outputs=(output_for(C),), **EACH), "right"),
+        (facts(VERSIONS[0], REPAIRED, outputs=(output_for(REPAIR, "e", "v1"),), **EACH), "right"),
+        (facts(VERSIONS[0], REPAIRED, **EACH), "wrong", "1 of the events lacks one."),
+        (facts(VERSIONS[0], REPAIRS, **EACH), "pending", "Not yet: repair F0"),
+        (facts(VERSIONS[0], outputs=(BY_HAND,), **EACH), "wrong", "No repair touches it"),
         (facts(VERSIONS[0], MARKER, **EACH), "wrong"),  # a delete marker removes no version
         # first-wins: the first event's
         (facts(OTHER_FIRST, AGAIN, outputs=(output_for(B),), **FIRST_WINS), "right"),
