@@ -7,7 +7,7 @@ and one that was received three times would no longer count for the alarm.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -23,6 +23,7 @@ COUNTS = [
     "ApproximateNumberOfMessagesDelayed",
 ]
 RESUME = "make deploy PARAMETERS=Paused=false ends the pause: docs/operate.md, 'Pause'."
+GRACE_SECONDS = 60  # after QuietSeconds, until an event has started
 MEASURED = timedelta(minutes=15)  # SQS measures the age of the oldest message each minute
 
 
@@ -39,6 +40,14 @@ def count(aws: Connection) -> int:
 
 def oldest(aws: Connection) -> datetime | None:
     """Tell since when the oldest event waits; None if CloudWatch does not say."""
+    if not (last := _last_age(aws)):
+        return None
+    since: datetime = last["Timestamp"] - timedelta(seconds=last["Maximum"])
+    return since.astimezone(UTC)
+
+
+def _last_age(aws: Connection) -> dict[str, Any] | None:
+    """Read how old the oldest event was when SQS has measured it last."""
     now, queue = datetime.now(UTC), aws.stack.waiting_events_queue_url.rpartition("/")[2]
     points = aws.client("cloudwatch").get_metric_statistics(
         Namespace="AWS/SQS",
@@ -49,11 +58,7 @@ def oldest(aws: Connection) -> datetime | None:
         Period=60,
         Statistics=["Maximum"],
     )["Datapoints"]
-    if not points:
-        return None
-    last = max(points, key=lambda point: point["Timestamp"])
-    since: datetime = last["Timestamp"] - timedelta(seconds=last["Maximum"])
-    return since.astimezone(UTC)
+    return max(points, key=lambda point: point["Timestamp"], default=None)
 
 
 def described(aws: Connection) -> str:
@@ -74,7 +79,11 @@ def pause(aws: Connection) -> str:
 
 def backlog(aws: Connection) -> str:
     """Say that events wait in a pause, or still wait since the last one; "" if none does."""
-    # Where each event waits for a while, some always do.
-    if aws.stack.is_paused or aws.stack.quiet_seconds or not count(aws):
+    if aws.stack.is_paused or not count(aws):
         return pause(aws)
+    if quiet := aws.stack.quiet_seconds:  # some always wait, but none for longer than that
+        last = _last_age(aws)
+        if not last or last["Maximum"] <= quiet + GRACE_SECONDS:
+            return ""
+        return f"Events wait for longer than QuietSeconds: {described(aws)}."
     return f"The stack was paused: {described(aws)}."

@@ -43,8 +43,12 @@ def test_events_still_wait_after_a_pause() -> None:
     waiting_still = waiting.backlog(stack(Paused="false"))
     assert waiting_still == "The stack was paused: 9 events wait."
     assert waiting.backlog(stack((0,), Paused="false")) == ""
-    # Each event waits there then, so it says nothing about a pause.
-    assert waiting.backlog(stack(Paused="false", QuietSeconds="5")) == ""
+    # Where each event waits for a while, only one that waits for longer tells of a backlog.
+    for ages, is_backlog in (((), False), ((65, 900), False), ((66, 0), True)):
+        aws = stack(ages=ages, Paused="false", QuietSeconds="5")
+        says = waiting.backlog(aws)
+        assert ("Events wait for longer than QuietSeconds: 9 events" in says) == is_backlog, says
+        assert bool(says) == is_backlog
     assert waiting.backlog(stack()) == waiting.pause(stack())
 
 
