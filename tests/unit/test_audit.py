@@ -356,11 +356,13 @@ def test_an_audit_of_versions_skips_what_has_no_version(s3: Any) -> None:
         write(s3, f"out-x.png/{version}", ETAG, version)
     s3.delete_object(Bucket="input", Key="x.png", VersionId=orphaned)
     s3.put_object(Bucket="output", Key=f"out-x.png/{foreign}", Body=b"by hand")
+    write(s3, "out-x.png/out-y.png", ETAG, "v1")  # latest-wins has written it for out-x.png/y.png
     assert verdicts_of(reader(s3, "each")) == {
         Subject("x.png", right): Verdict.RIGHT,
         Subject("x.png", missing): Verdict.MISSING,
         Subject("x.png", orphaned): Verdict.ORPHANED,
         Subject("x.png", foreign): Verdict.FOREIGN,
+        Subject("x.png", "out-y.png"): Verdict.RIGHT,  # no version is called so, and no output
         **dict.fromkeys((Subject("x.png"), Subject("x.png", SEQUENCER)), Verdict.NOT_COMPARABLE),
     }
 
