@@ -25,7 +25,7 @@ from inorder.wording import in_one_line
 from inorder_fence import named_version
 from inorder_fence.fenced_output import MAXIMUM_KEY_BYTES, output_key
 from inorder_fence.records import object_key, s3_object
-from inorder_fence.stuck import LOCK
+from inorder_fence.stuck import LOCK, SINCE
 
 Read = TypeVar("Read")
 # Of a record, in bytes.
@@ -65,9 +65,14 @@ class Gathering:
         policy = stack.policy
         self.key = self._named()
         executions = self._read("executions", self._executions)
-        records = self._read("records", lambda: self._records(executions))
+        records = self._read("records", lambda: self._records(self.version_id, executions))
         executions += self._read("executions", lambda: self._holders(executions, records))
         source = next(iter(self._read("object", self._source)), None)
+        current = source.version_id if source else None
+        if current and not self.version_id:  # it may have no execution that is still read
+            items = self._read("records", lambda: self._records(current))
+            ids = {record["id"] for record in records}
+            records += tuple(item for item in items if item["id"] not in ids)
         lacking = self._read("object", lambda: self._lacking(source))
         outputs = self._read("output", self._outputs)
         queued = tuple(self._queued(executions, records))
@@ -115,13 +120,15 @@ class Gathering:
             self.unread["executions"] = " ".join(unread)
         return tuple(executions)
 
-    def _records(self, executions: Iterable[Execution]) -> Iterable[dict[str, Any]]:
+    def _records(
+        self, version_id: str | None, executions: Iterable[Execution] = ()
+    ) -> Iterable[dict[str, Any]]:
         """Read the records of the key, and of its versions."""
         policy = self.aws.stack.policy
         if policy and not policy.claims_keys:
             return
         id_of = partial(object_key, self.aws.stack.input_bucket, self.key)
-        ids = {id_of(self.version_id)}
+        ids = {id_of(version_id)}
         ids |= {execution.record_id or id_of(execution.version_id) for execution in executions}
         yield from filter(None, map(self._record, sorted(ids)))
 
@@ -210,7 +217,8 @@ class Gathering:
         is_finished = (
             "executions" not in self.unread
             and all(run.outcome in FINISHED or run.status == "RUNNING" for run in executions)
-            and all(record.get("status") in {None, "DONE", "IN_PROGRESS"} for record in records)
+            # A record keeps the status IN_PROGRESS when its event is parked after faults.
+            and all(record.get("status") in {None, "DONE"} or SINCE in record for record in records)
         )
         yield from self._read("events that are retried", self._retrying)
         if not is_finished:
@@ -218,8 +226,8 @@ class Gathering:
 
     def _retrying(self) -> Iterable[Queued]:
         for event in retrying.retrying_events(self.aws):
-            bucket = event.subject.partition("/")[0]
-            if (bucket, event.key) == (self.aws.stack.input_bucket, self.key):
+            version = event.body.get("version_id")
+            if event.subject == object_key(self.aws.stack.input_bucket, self.key, version):
                 yield Queued(
                     *("retrying", event.id, event.version_id, event.body.get("sequencer")),
                     *(event.since, event.reasons, event.next, event.attempts),

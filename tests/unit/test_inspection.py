@@ -21,6 +21,7 @@ from inorder.commands import queues
 from inorder.errors import Failure
 from inorder.model.execution import Entry, Execution, Filter
 from inorder.story import Story, tell
+from inorder_fence.records import object_key_of
 from tests.conftest import picture
 from tests.support.commands import run
 from tests.support.in_process import INPUT, OUTPUT, TABLE, InProcess, MotoStateMachine
@@ -321,11 +322,34 @@ def test_why_says_that_older_entries_were_not_read(aws: InProcess) -> None:
         assert sum("were not read" in sentence for sentence in story.unknown) == number
 
 
-def test_an_event_that_is_retried_is_found(aws: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("subject", "version"), [(f"{INPUT}/x#1", None), (f"{INPUT}#v1/x#1", "v1")]
+)
+def test_an_event_that_is_retried_is_found(
+    aws: InProcess, monkeypatch: pytest.MonkeyPatch, subject: str, version: str | None
+) -> None:
     here = connection(aws)
     times = dict.fromkeys(("since", "next"), "2026-11-22T10:00:00+00:00")
-    waits = {"object_key": "input/x#1", "key": "x#1", "attempts": 1, "reasons": [], **times}
-    event = RetryingEvent.of(waits | {"message_id": "m"})
-    monkeypatch.setattr(retrying, "retrying_events", lambda _: [event])
+    waits: Any = {"key": "x#1", "version_id": version, "attempts": 1, "reasons": [], **times}
+    events = [
+        RetryingEvent.of(waits | {"object_key": named, "message_id": named})
+        for named in (subject, f"other-{subject}")
+    ]
+    monkeypatch.setattr(retrying, "retrying_events", lambda _: events)
     [queued] = Gathering(here, aws.state_machine, "x#1").facts().queued
-    assert (queued.queue, queued.version_id) == ("retrying", None)
+    assert (queued.queue, queued.id, queued.version_id) == ("retrying", subject, version)
+
+
+@pytest.mark.parametrize("is_versioned", [False, True])
+def test_an_event_parked_for_faults_long_ago_is_found(aws: InProcess, is_versioned: bool) -> None:
+    """Its executions are no longer read, and its record is what the sweep has left."""
+    if is_versioned:
+        aws.keep_versions()
+    event = aws.upload("x.png", RED)
+    sequencer = event["detail"]["object"]["sequencer"]
+    texts = {"status": "IN_PROGRESS", "event": json.dumps(event), "sequencer": sequencer}
+    aws.table.put_item(Item={"id": object_key_of(event), **texts})
+    body = json.dumps({"event": event, "reason": {"Error": "States.Timeout", "Cause": ""}})
+    boto3.client("sqs").send_message(QueueUrl=aws.parked_queue, MessageBody=body)
+    story = story_of(aws)
+    assert ([part.kind for part in story.pending], story.verdict.state) == (["parked"], "parked")
