@@ -124,6 +124,15 @@ class Reading:
     retries: Mapping[str, str] = field(default_factory=dict)  # the record of its event's retries
     refusal: str = ""  # why S3 or DynamoDB refuses to show it: then nothing else is known
 
+    @property
+    def is_replaceable(self) -> bool:
+        """Whether a repair can replace the output, if others have written it.
+
+        Without an object, its event would delete that output. What was made of another bucket, the
+        fence leaves, and rejects the event.
+        """
+        return bool(self.source and not self.output.other_bucket(self.source))
+
     def is_in_progress(self, now: datetime) -> bool:
         """Tell whether an execution works on an event, waits for the lock, or will be healed.
 
@@ -178,12 +187,10 @@ class Finding:
     reason: str = ""
 
     def is_mended_by(self, verdicts: Set[Verdict]) -> bool:
-        """Tell whether a repair of these verdicts starts an event for it.
-
-        Without an object, that event would delete what this stack has not written.
-        """
-        has_object = bool(self.reading and self.reading.source)
-        return self.verdict in verdicts and (has_object or self.verdict is not Verdict.FOREIGN)
+        """Tell whether a repair of these verdicts starts an event for it."""
+        if self.verdict is Verdict.FOREIGN and not (self.reading and self.reading.is_replaceable):
+            return False
+        return self.verdict in verdicts
 
     def described(self) -> dict[str, Any]:
         """Give it as a JSON object."""
@@ -248,7 +255,7 @@ def reason_of(verdict: Verdict, reading: Reading, pause: str = "") -> str:
         Verdict.ORPHANED: "The object was deleted, and its output is still there.",
         Verdict.OLD: f"The output was written at {clock(reading.output.written)}.",
         Verdict.FOREIGN: "The output names no event of the bucket. This stack has not written it."
-        + ("" if reading.source else " There is no object, so no repair touches it."),
+        + ("" if reading.is_replaceable else " No repair touches it."),
         Verdict.WAITING: pause or "An execution works on it, or it will be started again.",
         Verdict.PARKED: "Its event has failed for good. It is parked, unless it has been removed.",
         Verdict.UNREADABLE: f"{reading.refusal} It is neither compared nor repaired.",

@@ -82,7 +82,7 @@ class _Judging:
             return self._judged("right", f"That is right: {why}.")
         if compared is Verdict.FOREIGN and not self._is_elsewhere:
             self._opening += " This stack has not written it."
-            is_replaced = source and scope.rewrites
+            is_replaced = live and scope.rewrites and not output.other_bucket(live)
             self._repair = self._repairing(" --foreign") if is_replaced else ""
         event = self._deciding()
         return self._because(event) if event else self._without_event()

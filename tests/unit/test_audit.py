@@ -603,14 +603,17 @@ def test_a_forged_sequencer_keeps_no_other_key_from_its_repair(stack: Stack) -> 
     assert stack.record_ids() == ["input/0.png"]  # no event would be newer than the others
 
 
-def test_a_foreign_output_without_an_object_is_kept(stack: Stack) -> None:
-    stack.put("x.png")
+def test_a_foreign_output_that_no_repair_mends_is_kept(stack: Stack) -> None:
+    stack.put("x.png", "y.png")
+    theirs = dict(written(bucket="other").metadata)  # the fence would let the repair be parked
+    stack.s3.put_object(Bucket="output", Key="out-y.png", Body=b"o", Metadata=theirs)
     for key in ("out-x.png", "reports/out-of-stock.csv"):
         stack.s3.put_object(Bucket="output", Key=key, Body=b"by hand")
     audit = stack.audit()
     findings = audit.run(grace=0).findings
     ended = {finding.subject.key: outcome for finding, outcome in audit.repair(findings, 1)}
-    assert ended == {"reports/of-stock.csv": "Not Started", "x.png": "Processed"}
+    left = dict.fromkeys(("reports/of-stock.csv", "y.png"), "Not Started")
+    assert ended == left | {"x.png": "Processed"}
     stack.patch.setattr(command, "Connection", lambda _: stack.aws)
     options = ("--repair", "--foreign", "--yes", "--no-cache", "--grace", "0", "--json")
     repaired = run("audit", *options)

@@ -297,6 +297,7 @@ DELETION_PARKED = execution("it", DELETION, "Parked")
 MARKER = execution("m", deleted("x.png", sequencer="FF", version_id="m"))
 THREE = execution("a", event(A)), execution("b", DELETION), execution("c", event(C))
 FOREIGN = {"outputs": (Output("out-x.png", {}),)}  # without the fence's metadata
+OF_ANOTHER_BUCKET = {"outputs": (Output("out-x.png", {"source-bucket": "other"}),)}
 OWN = {"is_own_function": True}
 LEFT_OUT = {"left_out": "its key does not end in .jpg (KeySuffix)"}
 BY_LINE = answered("Processed")
@@ -324,6 +325,7 @@ BY_LINE = answered("Processed")
         (facts(source=None, **FOREIGN), "wrong", "No repair touches it"),
         (facts(DELETION_PARKED, source=None, **FOREIGN), "parked", "No repair touches it"),
         (facts(**FOREIGN, **FIRST_WINS), "wrong", "No repair touches it"),
+        (facts(**OF_ANOTHER_BUCKET), "wrong", "No repair touches it"),
         (
             facts(PARKED, **FOREIGN),
             "parked",
