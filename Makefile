@@ -168,10 +168,11 @@ package: install ## Write out/packaged.yaml, with its artifacts in a bucket, for
 	@mkdir -p out
 	$(BIN)/sam package --s3-bucket "$(BUCKET)" --output-template-file out/packaged.yaml
 
+# sam takes an empty value only with quotes.
 deploy: install ## Deploy to AWS, as samconfig.toml says: make deploy [PARAMETERS="Policy=latest-wins KeyPrefix=pictures/"]
 	@$(TARGET)
 	@$(MAKE) --no-print-directory build
-	$(BIN)/sam deploy $(if $(PARAMETERS),--parameter-overrides $(PARAMETERS))
+	$(BIN)/sam deploy $(if $(PARAMETERS),--parameter-overrides $(patsubst %=,%=\"\",$(PARAMETERS)))
 
 lock: install ## Update the locked versions, and check what the tests use of moto and ministack beside their interfaces
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --extra console --extra local --group dev pyproject.toml --output-file requirements.txt
