@@ -9,6 +9,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -54,27 +55,39 @@ class Report:
     def take(self, step: Step, trial: Trial) -> None:
         """Take a step, and add its answer. A failure is one, too, so that the others are taken."""
         began = time.monotonic()
-        click.echo(f"... {step.__doc__}")
+        _print(f"... {step.__doc__}")
         try:
             verdict, seen = EXPECTED, step(trial)
         except Unknown as reason:
             verdict, seen = UNKNOWN, str(reason)
         except Exception as error:
-            traceback.print_exc()
+            with suppress(OSError):
+                traceback.print_exc()
             verdict, seen = OTHERWISE, f"{type(error).__name__}: {error}"
         seen = f"{step.__doc__} Seen: {seen} ({time.monotonic() - began:.0f} s)"
         line = f"- **{verdict}:** {' '.join(seen.split())}"
         for pattern, replacement in PRIVATE.items():
             line = re.sub(pattern, replacement, line)
-        click.echo(line)
+        _print(line)
         self.verdicts.append(verdict)
+        self.add(line)
+
+    def add(self, line: str) -> None:
+        """Add a line, and write the file."""
         self._lines.append(line)
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self.file.write_text("\n\n".join(self._lines) + "\n", encoding="utf-8")
 
 
+def _print(text: str) -> None:
+    """Print, unless the terminal is gone: what was deployed is deleted all the same."""
+    with suppress(OSError):
+        click.echo(text)
+
+
 def run(trial: Trial, report: Report, steps: Sequence[Step] = STEPS) -> bool:
     """Try the stack and delete it; tell whether nothing was otherwise, and nothing is left."""
+    report.add(f"The stack {trial.name}. If it is left: make test-aws REMOVE={trial.name}")
     try:
         for step in [deploy, *steps]:
             report.take(step, trial)

@@ -1,7 +1,9 @@
 """What `make test-aws` does, rehearsed on the local AWS: a part of it, or all with NIGHT=1."""
 
+import errno
 import json
 import os
+import traceback
 from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
@@ -83,6 +85,20 @@ def test_what_fails_is_an_answer_and_the_stack_is_deleted(
     assert (answer in report.file.read_text()) == bool(failing)
 
 
+def test_a_closed_terminal_leaves_no_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trial, report = Mock(), command.Report(tmp_path / "r", "here")
+    trial.name = f"{NAME}01234567"
+
+    def write(*_: Any) -> None:
+        raise OSError(errno.EIO, "the terminal is gone")
+
+    monkeypatch.setattr(click, "echo", write)
+    monkeypatch.setattr(traceback, "print_exc", write)
+    assert not command.run(trial, report, [Mock(side_effect=Failure("no"))])
+    trial.delete.assert_called_once()
+    assert f"REMOVE={trial.name}" in report.file.read_text()
+
+
 def test_no_local_aws_is_taken_for_aws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     for options in ([], ["--remove", f"{NAME}01234567"]):
@@ -143,7 +159,7 @@ def test_the_demonstration_never_needs_more_than_the_account_has(concurrency: in
     ("seconds", "error"),
     [
         ([0.1, 2.9, 1.4], None),
-        ([0.1, 2.9, 7.5], "MaxDelaySeconds is not kept: 3 pauses of 0.1 to 7.5"),
+        ([0.1, 2.9, 7.5], "The longest pause is not kept: 3 pauses of 0.1 to 7.5 s, of 4 allowed"),
         ([2.9, 3.1, 3.0], "JitterStrategy FULL is not kept: 3 pauses of 2.9 to 3.1"),
     ],
 )
@@ -155,7 +171,7 @@ def test_pauses_are_judged_by_the_retrier(seconds: Sequence[float], error: str |
     step = Step("Invert Image", "Task", {}, {}, attempts=tuple(attempts))
     executions = [Execution("arn", "SUCCEEDED", {}, steps=(step,))]
     with pytest.raises(AssertionError, match=error) if error else nullcontext():
-        steps.judge_pauses(executions, {"MaxDelaySeconds": 3})
+        steps.judge_pauses(executions, steps.LATEST_WINS["Invert Image"]["Retry"][0])
 
 
 def line(error: str) -> str:
