@@ -138,7 +138,9 @@ def _output_bucket(deployment: Deployment) -> Checks:
     pages = deployment.aws.client("cloudformation").get_paginator("describe_stacks").paginate()
     for stack in (stack for page in pages for stack in page["Stacks"]):
         outputs = pairs(stack, "Output")
-        if outputs.get("OutputBucketName") == bucket and outputs.get("InputBucketName") != source:
+        # A stack around this one may give its output bucket only.
+        is_other = outputs.get("InputBucketName") not in {None, source}
+        if outputs.get("OutputBucketName") == bucket and is_other:
             users.append(f"that of the stack {stack['StackName']}")
     for other in users:
         text = f"The output bucket {bucket} is also {other}: events are parked because of it."
@@ -242,6 +244,7 @@ def _permissions(deployment: Deployment) -> Checks:
 
 def _concurrency(deployment: Deployment) -> Checks:
     functions, name = deployment.aws.client("lambda"), deployment.stack.function_name
+    name = ":".join(name.split(":")[:7])  # an alias has no reserved concurrency of its own
     reserved = functions.get_function_concurrency(FunctionName=name)
     if reserved.get("ReservedConcurrentExecutions") == 0:
         yield Check(

@@ -1,5 +1,6 @@
 """What `inorder doctor` says of a stack: AWS's answers are built here."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -72,6 +73,37 @@ def test_objects_that_the_filter_leaves_out_are_named(parameters: Any, text: str
     findings = list(health._keys(asked))
     assert [finding.state for finding in findings] == ([ADVICE] if text else [])
     assert all(text in finding.text for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "state"),
+    [
+        ({"OutputBucketName": "out", "InputBucketName": "another"}, WRONG),
+        ({"OutputBucketName": "out", "InputBucketName": "in"}, RIGHT),
+        ({"OutputBucketName": "out"}, RIGHT),  # of a stack around this one
+    ],
+)
+def test_another_stack_that_writes_to_the_bucket_is_wrong(
+    outputs: dict[str, str], state: str
+) -> None:
+    described = [{"OutputKey": name, "OutputValue": value} for name, value in outputs.items()]
+    page = {"Stacks": [{"StackName": "other", "Outputs": described}]}
+    paginator = SimpleNamespace(paginate=lambda: [page])
+    clients = SimpleNamespace(head_bucket=Mock(), get_paginator=lambda _: paginator)
+    [finding] = health._output_bucket(deployment(clients=clients))
+    assert finding.state == state
+
+
+def test_an_alias_has_the_reserved_concurrency_of_its_function() -> None:
+    arn = "arn:aws:lambda:eu-west-1:123456789012:function:f"
+    reserved = Mock(return_value={"ReservedConcurrentExecutions": 0})
+    limit = {"AccountLimit": {"ConcurrentExecutions": 1000}}
+    clients = SimpleNamespace(get_function_concurrency=reserved, get_account_settings=lambda: limit)
+    asked = deployment(clients=clients)
+    asked.stack = replace(asked.stack, function_name=f"{arn}:live")
+    wrong, _ = health._concurrency(asked)
+    reserved.assert_called_once_with(FunctionName=arn)
+    assert wrong.remedy.endswith(f" {arn}")
 
 
 def test_alarms_that_reach_nobody_are_advice() -> None:
