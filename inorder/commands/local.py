@@ -13,7 +13,7 @@ from inorder import commands
 from inorder.aws.stack import Stack, deploy, describe
 from inorder.commands.terminal import alone, say
 from inorder.model.policies import names
-from inorder.trying.inside import FILE
+from inorder.trying.inside import FILE, LONGEST_TIMEOUT
 from inorder.trying.work import deploy_with_work, named
 from inorder.wording import INORDER
 
@@ -24,7 +24,7 @@ LOCAL_AWS_FILE = "local-aws.json"
 
 limited = click.option(
     "--timeout",
-    type=click.IntRange(1, 60),
+    type=click.IntRange(1, LONGEST_TIMEOUT),
     default=15,
     show_default=True,
     help="Of the function, in seconds, as in its template.",

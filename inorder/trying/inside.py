@@ -22,6 +22,7 @@ FILE, FUNCTION, PACKAGES = "INORDER_FILE", "INORDER_FUNCTION", "INORDER_PACKAGES
 JOURNAL, RELEASE = "INORDER_JOURNAL", "INORDER_RELEASE"
 FAILS, TIMES_OUT = "fails", "times-out"  # the first parts of the keys whose first answer is lost
 BEAT_SECONDS = 0.5
+LONGEST_TIMEOUT = 110  # of a function that the shipped policies invoke: docs/function.md
 READS = (
     *("AssumeRole", "BatchGet", "Decrypt", "Describe", "Get", "Head", "List", "Query", "Scan"),
     "Select",

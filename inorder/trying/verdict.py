@@ -11,6 +11,7 @@ from typing import Any, Literal
 import psutil
 
 from inorder.asl.size import MOST_BYTES
+from inorder.trying.inside import LONGEST_TIMEOUT
 from inorder.wording import counted
 
 OUTCOMES = ("Processed", "Superseded", "Rejected")
@@ -63,8 +64,8 @@ class Invocation:
             return "", ""
         return (
             f"The handler has not answered after the {timeout} s of its timeout.",
-            "Give it more seconds, up to 60, by --timeout and in its template; or let it reject"
-            " what takes longer.",
+            f"Give it more seconds, up to {LONGEST_TIMEOUT}, by --timeout and in its template;"
+            " or let it reject what takes longer.",
         )
 
 

@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 from inorder.asl.size import MOST_BYTES
+from inorder.aws import health
 from inorder.errors import Failure
 from inorder.local_aws import LocalAws
+from inorder.model import policies
 from inorder.trying import inside, new, verdict
 from inorder.trying import work as trying_work
-from inorder.trying.inside import FAILS, FILE, JOURNAL, RELEASE, TIMES_OUT
+from inorder.trying.inside import FAILS, FILE, JOURNAL, LONGEST_TIMEOUT, RELEASE, TIMES_OUT
 from inorder.trying.trial import Sample, paired, unseen
 from inorder.trying.verdict import Invocation, broken
 from inorder.trying.work import named
@@ -228,6 +230,10 @@ def test_only_a_store_that_is_compared_counts_as_seen() -> None:
     assert finding
     assert finding.mark == "unknown"
     assert finding.text.startswith("k1: what a late write changed was not seen, ")
+
+
+def test_a_handler_may_take_as_long_as_the_policy_waits() -> None:
+    assert health._limits(policies.definition("latest-wins")) == [LONGEST_TIMEOUT]
 
 
 def test_a_file_is_overwritten_by_another_one_of_its_kind() -> None:
