@@ -2,7 +2,6 @@
 
 import threading
 import time
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ FIELDS = (
     *("started", "stopped", "seen"),
 )
 FIRST, MORE = 100, 4  # the executions that are read first; each later read has MORE times as many
+MOST = 25_600  # that are listed: a page with more is slow
 PATIENCE_SECONDS = 0.5  # for which an answer waits for what is new
 PAUSE_SECONDS = 0.5  # between two reads
 
@@ -59,7 +59,7 @@ class LiveList:
         is_whole = revision is None or not self._first <= revision <= now
         since = -1 if is_whole or revision is None else revision
         texts = [row.text for row in rows if row.revision > since]
-        facts = {"revision": now, "is_whole": is_whole, "is_loading": is_loading}
+        facts = {"revision": now, "is_whole": is_whole, "is_loading": is_loading, "most": MOST}
         return f'{to_json(facts)[:-1]}, "executions": [{", ".join(texts)}]}}'
 
     def _begin(self) -> threading.Thread:
@@ -76,9 +76,11 @@ class LiveList:
         error, now = None, datetime.now(UTC)
         try:
             if self._is_loading:
-                wanted = Filter(since=self._since, limit=FIRST)
-                while self._learn(self._machine.select(wanted)) == wanted.limit:
-                    wanted = replace(wanted, limit=wanted.limit * MORE)
+                limit, is_more = FIRST, True
+                while is_more:
+                    listed = self._machine.select(Filter(since=self._since, limit=limit))
+                    is_more = self._learn(listed) == limit < MOST
+                    limit *= MORE
             else:
                 self._learn(self._machine.changed(self._read_to))
             self._read_to = now
@@ -101,7 +103,8 @@ class LiveList:
         if has_changed:
             newest_first = sorted(
                 self._rows.values(), key=lambda row: row.execution.seen or BEGINNING, reverse=True
-            )
+            )[:MOST]
+            self._rows = {row.execution.arn: row for row in newest_first}
             with self._changing:
                 self._newest_first, self._revision = newest_first, revision
         return len(executions)

@@ -49,6 +49,15 @@ def test_executions_stay_newest_first_when_the_engine_forgets_them() -> None:
     assert ids(answer(executions)) == ["4", "3", "2", "1"]
 
 
+def test_only_the_newest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MOST", 2)
+    monkeypatch.setattr(live, "FIRST", 2)
+    executions = live_list([execution(1), execution(2)], [execution(3)])
+    assert ids(answer(executions)) == ["2", "1"]
+    whole = answer(executions)
+    assert (ids(whole), whole["is_loading"], whole["most"]) == (["3", "2"], False, 2)
+
+
 def test_later_answers_have_only_what_changed() -> None:
     later = [execution(1, "SUCCEEDED"), execution(2), execution(3)]
     executions = live_list([execution(1), execution(2)], later, later, later)

@@ -8,7 +8,7 @@ import { ago, nameOf, outcome, plain, plural, since, span } from "inorder/words"
 const POLL_MILLISECONDS = 1500;
 
 // Kept when the view changes, so that a second visit reads only what is new.
-let list = { revision: undefined, byArn: new Map(), rows: null, isLoading: true };
+let list = { revision: undefined, byArn: new Map(), rows: null, isLoading: true, most: 0 };
 
 async function refresh() {
   const news = await get("/api/executions", { revision: list.revision });
@@ -21,9 +21,17 @@ async function refresh() {
   // ISO 8601 sorts as text.
   const rows =
     news.is_whole || news.executions.length
-      ? [...byArn.values()].sort((a, b) => (b.seen ?? "").localeCompare(a.seen ?? "", "en"))
+      ? [...byArn.values()]
+          .sort((a, b) => (b.seen ?? "").localeCompare(a.seen ?? "", "en"))
+          .slice(0, news.most)
       : list.rows;
-  list = { revision: news.revision, byArn, rows, isLoading: news.is_loading ?? false };
+  list = {
+    revision: news.revision,
+    byArn: new Map((rows ?? []).map((row) => [row.arn, row])),
+    rows,
+    isLoading: news.is_loading ?? false,
+    most: news.most,
+  };
 }
 
 function useExecutions() {
@@ -48,7 +56,7 @@ function useExecutions() {
 
 export function Executions({ parameters, stack }) {
   const { q = "" } = parameters;
-  const { rows, error, isLoading } = useExecutions();
+  const { rows, error, isLoading, most } = useExecutions();
   const wanted = useMemo(() => new Set(parameters.outcome?.split(",")), [parameters.outcome]);
   const [shown, counts] = useMemo(() => {
     const text = q.trim().toLowerCase();
@@ -66,6 +74,7 @@ export function Executions({ parameters, stack }) {
     const named = event.key === "Enter" && only(shown, q.trim());
     if (named) location.hash = href("key", named.key, { version: named.version_id });
   };
+  const newest = rows?.length === most ? "the newest " : "";
   const part = shown.length === rows?.length ? "" : `${shown.length.toLocaleString("en")} of `;
   const names = [...new Set([...counts.keys(), ...wanted])].sort(
     (a, b) => (counts.get(b) ?? 0) - (counts.get(a) ?? 0),
@@ -73,7 +82,7 @@ export function Executions({ parameters, stack }) {
   return html`<section class="executions">
     <div class="title"><h1 tabindex="-1">Executions</h1>
       <p class="quiet-text"
-        role="status">${rows && `${part}${plural(rows.length, "execution")} ${since(stack)}`}</p>
+        role="status">${rows && `${part}${newest}${plural(rows.length, "execution")} ${since(stack)}`}</p>
     </div>
     <div class="filters" role="search" aria-label="Filter executions">
       <label class="search"><${Icon} name="search" />
