@@ -26,6 +26,8 @@ from inorder.loopback import HOST, bound
 REGION = "us-east-1"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 START_SECONDS = 60
+# A process seems to have started at another time when the machine's clock is set.
+CLOCK_STEP_SECONDS = 600
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class LocalAws:
 
     port: int
     pid: int
-    # When that process started, in seconds since 1970; with the pid it names one process.
+    # When that process started, in seconds since 1970: with the pid, it tells it from others.
     started: float
     folder: str  # its own files: log, temporary files of the functions
 
@@ -82,9 +84,11 @@ class LocalAws:
         """The server's process, or None if it has ended."""
         try:
             process = psutil.Process(self.pid)
-        except psutil.NoSuchProcess:
+            is_server = any(part.endswith("server") for part in process.cmdline())
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
             return None
-        return process if process.create_time() == self.started else None
+        is_same = abs(process.create_time() - self.started) < CLOCK_STEP_SECONDS
+        return process if is_server and is_same else None
 
     def __enter__(self) -> Self:
         """Leave it running for a block, whose end stops it."""

@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import boto3
@@ -70,8 +71,13 @@ def test_up_prints_the_commands_environment_and_down_removes_everything(
         [line] = run("stuck", "--stack-name", stack).stderr.splitlines()
         assert line.startswith("Error: ")
         assert reason in line
-    server = local_aws.recall(tmp_path / "local-aws.json")
-    assert server
+    file = tmp_path / "local-aws.json"
+    recalled = local_aws.recall(file)
+    assert recalled
+    server = replace(recalled, started=recalled.started + 1)  # a clock was set
+    assert server.process
+    assert replace(server, started=server.started - 3600).process is None
+    assert replace(server, pid=os.getpid()).process is None
     connections = psutil.Process(server.pid).net_connections()
     listening = {
         connection.laddr.ip for connection in connections if connection.status == psutil.CONN_LISTEN
