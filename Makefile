@@ -168,7 +168,7 @@ package: install ## Write out/packaged.yaml, with its artifacts in a bucket, for
 	@mkdir -p out
 	$(BIN)/sam package --s3-bucket "$(BUCKET)" --output-template-file out/packaged.yaml
 
-# sam takes an empty value only with quotes.
+# sam takes an empty value only with quotes. No value may end with an equals sign.
 deploy: install ## Deploy to AWS, as samconfig.toml says: make deploy [PARAMETERS="Policy=latest-wins KeyPrefix=pictures/"]
 	@$(TARGET)
 	@$(MAKE) --no-print-directory build

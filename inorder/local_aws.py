@@ -25,7 +25,7 @@ from inorder.loopback import HOST, bound
 
 REGION = "us-east-1"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
-START_SECONDS = 60
+SERVER, START_SECONDS = "inorder.local_server", 60
 # A process seems to have started at another time when the machine's clock is set.
 CLOCK_STEP_SECONDS = 600
 
@@ -39,6 +39,7 @@ class LocalAws:
     # When that process started, in seconds since 1970: with the pid, it tells it from others.
     started: float
     folder: str  # its own files: log, temporary files of the functions
+    server: str = SERVER  # the module that runs
 
     @property
     def endpoint_url(self) -> str:
@@ -84,7 +85,7 @@ class LocalAws:
         """The server's process, or None if it has ended."""
         try:
             process = psutil.Process(self.pid)
-            is_server = any(part.endswith("server") for part in process.cmdline())
+            is_server = self.server in process.cmdline()
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             return None
         is_same = abs(process.create_time() - self.started) < CLOCK_STEP_SECONDS
@@ -116,7 +117,7 @@ def start(
     port: int | None = None,
     wait_scale: float = 1,
     settings: Mapping[str, str] | None = None,
-    server: str = "inorder.local_server",
+    server: str = SERVER,
 ) -> LocalAws:
     """Start a local AWS, whose log and temporary files are in a folder that is made anew.
 
@@ -155,7 +156,7 @@ def start(
                 start_new_session=True,
             )
             process = psutil.Process(started.pid)
-            local = LocalAws(port, started.pid, process.create_time(), str(folder))
+            local = LocalAws(port, started.pid, process.create_time(), str(folder), server)
         _wait_until_healthy(local, started, log)
     except BaseException:  # an interrupt too must leave nothing running
         if local:

@@ -72,7 +72,8 @@ class ObjectEvent:
         InvalidEvent
             The event lacks a key, a bucket, a sequencer or an ETag.
         KeyError
-            It lacks what holds these. The shipped state machines do not accept such an input.
+            It lacks `detail-type`, `detail`, or the bucket or object there. The shipped state
+            machines do not accept such an input.
         """
         is_deletion = event["detail-type"] == "Object Deleted"
         described = event["detail"]["object"]

@@ -247,7 +247,7 @@ def judge(reading: Reading, scope: Scope, now: datetime, parked: bool | None = N
     return Verdict.WAITING if may_wait or reading.is_retried(now) else verdict
 
 
-def reason_of(verdict: Verdict, reading: Reading, pause: str = "") -> str:
+def reason_of(verdict: Verdict, reading: Reading, scope: Scope) -> str:
     """Say why a subject has its verdict."""
     made_of = reading.output.metadata.get("source-etag", "")
     texts = {
@@ -255,8 +255,8 @@ def reason_of(verdict: Verdict, reading: Reading, pause: str = "") -> str:
         Verdict.ORPHANED: "The object was deleted, and its output is still there.",
         Verdict.OLD: f"The output was written at {clock(reading.output.written)}.",
         Verdict.FOREIGN: "The output names no event of the bucket. This stack has not written it."
-        + ("" if reading.is_replaceable else " No repair touches it."),
-        Verdict.WAITING: pause or "An execution works on it, or it will be started again.",
+        + ("" if scope.rewrites and reading.is_replaceable else " No repair replaces it."),
+        Verdict.WAITING: scope.pause or "An execution works on it, or it will be started again.",
         Verdict.PARKED: "Its event has failed for good. It is parked, unless it has been removed.",
         Verdict.UNREADABLE: f"{reading.refusal} It is neither compared nor repaired.",
         Verdict.NOT_COMPARABLE: "The object has no version, so its outputs are named by sequencers,"

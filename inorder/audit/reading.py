@@ -153,7 +153,7 @@ class Reader:
         if reading is None:
             return Finding(subject, Verdict.WAITING, None, "It changes while it is read.")
         verdict = judge(reading, self.scope, self._now(), parked)
-        return Finding(subject, verdict, reading, reason_of(verdict, reading, self.scope.pause))
+        return Finding(subject, verdict, reading, reason_of(verdict, reading, self.scope))
 
     def _begin(self, subject: Subject) -> Begun:
         """Read the source, which names the version whose record is the subject's."""
@@ -163,10 +163,6 @@ class Reader:
                 made_of = output.metadata.get("source-version-id")
                 if not subject.version_id or (output.etag and made_of != subject.version_id):
                     is_foreign = compare(None, output, self.scope) is Verdict.FOREIGN
-                    # This policy calls an output as its version or sequencer, which is no such
-                    # name: latest-wins has written it, for a key in a folder out-NAME.
-                    if not is_foreign and (subject.version_id or "").startswith(NAME):
-                        return Reading(subject)
                     return Reading(subject, output=output, is_comparable=is_foreign)
             return self._find(self._event(subject))
         except Refused as error:
@@ -291,6 +287,8 @@ def _subject(key: str, keeps: Keeps) -> Subject | None:
     version = None
     if keeps == "each":
         key, _, version = key.rpartition("/")
+        if version.startswith(NAME):  # latest-wins wrote it, for a key in a folder out-NAME
+            return None
     folder, slash, name = key.rpartition("/")
     if not name.startswith(NAME):
         return None

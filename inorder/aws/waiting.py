@@ -78,7 +78,7 @@ def pause(aws: Connection) -> str:
 
 
 def backlog(aws: Connection) -> str:
-    """Say that events wait in a pause, or still wait since the last one; "" if none does."""
+    """Say that events wait in a pause, since the last one, or for too long; "" if none does."""
     if aws.stack.is_paused or not count(aws):
         return pause(aws)
     if quiet := aws.stack.quiet_seconds:  # some always wait, but none for longer than that

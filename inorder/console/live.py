@@ -28,7 +28,7 @@ class Listed(NamedTuple):
 
 
 class LiveList:
-    """The executions of a state machine, read once, and then only what is new."""
+    """The newest executions of a state machine, read once, and then only what is new."""
 
     def __init__(self, machine: StateMachine, since: datetime | None = None) -> None:
         self._machine, self._since = machine, since
@@ -45,7 +45,7 @@ class LiveList:
         self._first = self._revision = int(time.time() * 1000)
 
     def answer(self, revision: int | None = None) -> str:
-        """List all executions, as JSON; or raise what reading has met, if it failed last.
+        """List the newest executions, as JSON; or raise what reading has met, if it failed last.
 
         Given the revision of an earlier answer, only those that have come or changed since.
         """

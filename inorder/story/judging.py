@@ -13,7 +13,7 @@ from inorder.wording import INORDER, clock, counted, span, verb
 from inorder_fence import ObjectEvent, named_version
 from inorder_fence.fenced_output import OutputState
 
-UNTOUCHED = "No repair touches it: if nothing needs it, remove it."
+UNTOUCHED = "No repair replaces this output. If nothing needs it, delete the output."
 FOLDER = "The object is a folder marker, which S3's console has made: it has no output."
 ON_ITS_WAY = timedelta(minutes=1)  # an event of S3 may need so long to start an execution
 UNTIL_RESUMED = "Until the pause ends, no queue is read, and no sweep frees a lock."
@@ -52,7 +52,7 @@ class _Judging:
         self._is_elsewhere = view.facts.is_own_function and not is_named
 
     def _repairing(self, more: str = "") -> str:
-        return f"`{self._audit} --repair{more}` (for all keys that begin so)"
+        return f"`{self._audit} --repair{more}` (and all other keys that begin so)"
 
     def judge(self) -> Judgement:
         if self._facts.source and self._facts.source.is_folder and not self._output:

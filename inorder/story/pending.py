@@ -39,7 +39,7 @@ def _recorded(view: View, record: Mapping[str, Any]) -> Iterator[Pending]:
         free = f"Event {sequencer} is recorded and not finished, and no execution has the lock."
         if COUNT in record:
             handed = f"A sweep has handed it to the retry queue {_times(int(record[COUNT]))}."
-            last = f"A sweep last took this record at {clock(since)}."
+            last = f"A sweep last changed this record at {clock(since)}."
             yield Pending("stuck", sequencer, f"{free} {handed} {last}")
         elif view.facts.now - since > DEAD_AFTER:
             yield Pending("stuck", sequencer, f"{free} {BY_SWEEP.format('retries it')}")

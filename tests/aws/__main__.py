@@ -94,6 +94,7 @@ def run(trial: Trial, report: Report, steps: Sequence[Step] = STEPS) -> bool:
             if report.verdicts == [OTHERWISE]:  # there is no stack
                 break
     finally:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal sends it twice
         report.take(delete, trial)
     return OTHERWISE not in report.verdicts
 

@@ -147,7 +147,8 @@ def judge_pauses(executions: Iterable[Execution], retrier: dict[str, int]) -> st
     ]
     if not seconds:
         raise Unknown("no call was repeated three times")
-    most = retrier.get("MaxDelaySeconds", retrier["IntervalSeconds"])
+    assert retrier["BackoffRate"] == 1, "the pauses grow: compute the longest one"
+    most = retrier["IntervalSeconds"]
     seen = f"{len(seconds)} pauses of {min(seconds):.1f} to {max(seconds):.1f} s, of {most} allowed"
     assert max(seconds) <= most + 1, f"The longest pause is not kept: {seen}"
     assert min(seconds) < most / 2, f"JitterStrategy FULL is not kept: {seen}"

@@ -85,7 +85,9 @@ def test_what_fails_is_an_answer_and_the_stack_is_deleted(
     assert (answer in report.file.read_text()) == bool(failing)
 
 
-def test_a_closed_terminal_leaves_no_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_that_takes_no_text_leaves_no_stack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trial, report = Mock(), command.Report(tmp_path / "r", "here")
     trial.name = f"{NAME}01234567"
 

@@ -30,7 +30,7 @@ from inorder.audit.comparing import (
     Verdict,
     judge,
 )
-from inorder.audit.listing import listing
+from inorder.audit.listing import Listed, listing
 from inorder.audit.reading import RECORDS, Reader
 from inorder.audit.repairing import known_sequencer, next_sequencer, repair_event, repaired_at
 from inorder.aws import parked
@@ -320,20 +320,26 @@ def test_an_audit_reads_only_the_stacks_keys_of_the_prefix(s3: Any) -> None:
     }
 
 
-def test_an_audit_of_one_key_does_not_list_its_folder(s3: Any) -> None:
-    for key in ("a/out-1", "a/out-2", "a/1/out-x", "a/out-out-1", "a/out-1/version"):
+@pytest.mark.parametrize("keeps", ["newest", "each"])
+def test_an_audit_of_one_key_does_not_list_its_folder(s3: Any, keeps: Keeps) -> None:
+    for key in ("a/out-1", "a/out-2", "a/1/out-x", "a/out-out-1", "a/out-1/v", "a/1/out-x/out-v"):
         write(s3, key, "e")
     read, asked = lists(), list[str]()
     read.meta.events.register(
         "provide-client-params.s3", lambda params, **_: asked.append(params["Prefix"])
     )
-    reader = Reader(s3, read, None, replace(SCOPE, table=""))
-    keys = {entry.key for page in reader.outputs("a/1") for entry in page}
-    assert (keys, asked) == ({"a/1", "a/1/x"}, ["a/out-1", "a/1"])
-    for prefix in ("a/", "a/o", "a/out-", "a/out-1"):
-        asked.clear()
-        listed = [entry for page in reader.outputs(prefix) for entry in page]
-        assert len(listed) == len(set(listed)), asked
+    reader = Reader(s3, read, None, replace(SCOPE, table="", keeps=keeps))
+
+    def listed(prefix: str) -> list[Listed]:
+        return sorted(entry for page in reader.outputs(prefix) for entry in page)
+
+    everything = listed("")
+    assert everything
+    for prefix in ("a/", "a/o", "a/out-", "a/out-1", "a/1", "a/1/", "a/2"):
+        assert listed(prefix) == [one for one in everything if one.key.startswith(prefix)], prefix
+    asked.clear()
+    listed("a/1")
+    assert asked == ["a/out-1", "a/1"]
 
 
 def test_in_versioned_buckets_the_current_version_has_the_output(s3: Any) -> None:
@@ -362,7 +368,6 @@ def test_an_audit_of_versions_skips_what_has_no_version(s3: Any) -> None:
         Subject("x.png", missing): Verdict.MISSING,
         Subject("x.png", orphaned): Verdict.ORPHANED,
         Subject("x.png", foreign): Verdict.FOREIGN,
-        Subject("x.png", "out-y.png"): Verdict.RIGHT,  # no version is called so, and no output
         **dict.fromkeys((Subject("x.png"), Subject("x.png", SEQUENCER)), Verdict.NOT_COMPARABLE),
     }
 

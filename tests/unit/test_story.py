@@ -226,8 +226,18 @@ def test_a_newer_event_in_the_record_waits_for_the_lock() -> None:
         (200, {}, "waiting", "If none takes it, a sweep retries it at 2026-11-22 12:05:20 UTC."),
         (-900, {}, "stuck", "The next sweep, of one each minute, retries it; `inorder stuck"),
         # A sweep sets the time anew, also if it only frees the lock: the count tells of hand-overs.
-        (230, {"hand_overs": 1}, "stuck", "handed it to the retry queue once. A sweep last took t"),
-        (230, {"hand_overs": 3}, "stuck", "queue 3 times. A sweep last took this record at 2026-"),
+        (
+            230,
+            {"hand_overs": 1},
+            "stuck",
+            "handed it to the retry queue once. A sweep last changed",
+        ),
+        (
+            230,
+            {"hand_overs": 3},
+            "stuck",
+            "queue 3 times. A sweep last changed this record at 2026-",
+        ),
     ],
 )
 def test_a_record_without_a_lock_tells_what_will_take_it(
@@ -311,7 +321,11 @@ BY_LINE = answered("Processed")
         (facts(B_DONE, **OLD_OUTPUT), "wrong"),
         (facts(B_RUNS, **OLD_OUTPUT), "pending"),
         (facts(DIED, records=(held_by(DIED, 1),)), "pending"),  # a sweep retries it
-        (facts(DIED), "wrong", "--prefix x.png --repair` (for all keys that begin so) mends it."),
+        (
+            facts(DIED),
+            "wrong",
+            "--prefix x.png --repair` (and all other keys that begin so) mends it.",
+        ),
         (facts(), "wrong"),
         (facts(source=JUST_CHANGED), "pending"),
         (facts(quiet_seconds=240), "pending", "its event may be on its way"),
@@ -321,15 +335,19 @@ BY_LINE = answered("Processed")
         (facts(RETRYING), "pending", "was handed to the retry queue"),
         (facts(FIRST, queued=(OVERTAKEN,)), "wrong", "was changed or removed since"),
         (facts(PARKED), "parked", "the queue no longer has it. Replace the object, or"),
-        (facts(**FOREIGN), "wrong", "--repair --foreign` (for all keys that begin so) mends it."),
-        (facts(source=None, **FOREIGN), "wrong", "No repair touches it"),
-        (facts(DELETION_PARKED, source=None, **FOREIGN), "parked", "No repair touches it"),
-        (facts(**FOREIGN, **FIRST_WINS), "wrong", "No repair touches it"),
-        (facts(**OF_ANOTHER_BUCKET), "wrong", "No repair touches it"),
+        (
+            facts(**FOREIGN),
+            "wrong",
+            "--repair --foreign` (and all other keys that begin so) mends it.",
+        ),
+        (facts(source=None, **FOREIGN), "wrong", "No repair replaces"),
+        (facts(DELETION_PARKED, source=None, **FOREIGN), "parked", "No repair replaces"),
+        (facts(**FOREIGN, **FIRST_WINS), "wrong", "No repair replaces"),
+        (facts(**OF_ANOTHER_BUCKET), "wrong", "No repair replaces"),
         (
             facts(PARKED, **FOREIGN),
             "parked",
-            "--foreign` (for all keys that begin so) tries it again.",
+            "--foreign` (and all other keys that begin so) tries it again.",
         ),
         # It is deleted.
         (facts(execution("it", DELETION), source=None), "right"),
@@ -347,7 +365,7 @@ BY_LINE = answered("Processed")
         (facts(VERSIONS[0], REPAIRED, outputs=(output_for(REPAIR, "e", "v1"),), **EACH), "right"),
         (facts(VERSIONS[0], REPAIRED, **EACH), "wrong", "1 of the events lacks one."),
         (facts(VERSIONS[0], REPAIRS, **EACH), "pending", "Not yet: repair F0"),
-        (facts(VERSIONS[0], outputs=(BY_HAND,), **EACH), "wrong", "No repair touches it"),
+        (facts(VERSIONS[0], outputs=(BY_HAND,), **EACH), "wrong", "No repair replaces"),
         (facts(VERSIONS[0], MARKER, **EACH), "wrong"),  # a delete marker removes no version
         # first-wins: the first event's
         (facts(OTHER_FIRST, AGAIN, outputs=(output_for(B),), **FIRST_WINS), "right"),

@@ -18,16 +18,15 @@ async function refresh() {
       `${row.key ?? row.record_id ?? ""}\n${row.id}\n${row.sequencer ?? ""}`.toLowerCase();
     byArn.set(row.arn, { ...row, searched });
   }
-  // ISO 8601 sorts as text.
-  const rows =
-    news.is_whole || news.executions.length
-      ? [...byArn.values()]
-          .sort((a, b) => (b.seen ?? "").localeCompare(a.seen ?? "", "en"))
-          .slice(0, news.most)
-      : list.rows;
+  const isNew = news.is_whole || news.executions.length > 0;
+  const rows = isNew
+    ? [...byArn.values()] // ISO 8601 sorts as text
+        .sort((a, b) => (b.seen ?? "").localeCompare(a.seen ?? "", "en"))
+        .slice(0, news.most)
+    : list.rows;
   list = {
     revision: news.revision,
-    byArn: new Map((rows ?? []).map((row) => [row.arn, row])),
+    byArn: isNew ? new Map(rows.map((row) => [row.arn, row])) : byArn,
     rows,
     isLoading: news.is_loading ?? false,
     most: news.most,
