@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+import psutil
+
 from inorder import local_aws, local_server
 from inorder.local_aws import LocalAws
 from tests.support.few_workers import bound_workers
@@ -46,6 +48,7 @@ def running(folder: Path, wait_scale: float) -> Iterator[tuple[LocalAws, HeldCal
     server = "tests.support.held_calls"
     with local_aws.start(folder / "aws", None, wait_scale, settings, server) as local:
         yield local, HeldCalls(held)
+    assert not psutil.pid_exists(local.pid)
 
 
 def make(call: Call) -> Any:

@@ -143,7 +143,7 @@ def test_what_ran_before_a_change_of_the_policy_is_told(aws: InProcess) -> None:
     assert "(under every-version): Processed." in story.deliveries[0].text
     assert story.verdict.state == "wrong"
     assert "Processed under every-version, before the policy was changed." in story.verdict.text
-    assert "`inorder audit --prefix x.png --repair` (for all keys that" in story.verdict.text
+    assert "`inorder audit --prefix x.png --repair` (and all other keys" in story.verdict.text
 
 
 def parked_of(event: Any, **reason: Any) -> ParkedEvent:
