@@ -273,7 +273,7 @@ class Audit:
         for _ in range(ROUNDS):
             # The queue of parked events was read; a record may call one parked for longer.
             judged = self._reader.finding(finding.subject, now.reading, parked=False)
-            if now.reading is None or not judged.is_mended_by(wanted):
+            if now.reading is None or not judged.is_repairable(wanted):
                 break
             self._forget_unordered(now.reading.record)
             outcome = self._process(repair_event(self.scope, now.reading, datetime.now(UTC)))

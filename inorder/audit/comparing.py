@@ -186,8 +186,8 @@ class Finding:
     reading: Reading | None  # None if it changes too often to be read
     reason: str = ""
 
-    def is_mended_by(self, verdicts: Set[Verdict]) -> bool:
-        """Tell whether a repair of these verdicts starts an event for it."""
+    def is_repairable(self, verdicts: Set[Verdict]) -> bool:
+        """Tell whether a repair of these verdicts starts an event for this finding."""
         if self.verdict is Verdict.FOREIGN and not (self.reading and self.reading.is_replaceable):
             return False
         return self.verdict in verdicts

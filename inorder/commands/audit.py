@@ -170,7 +170,7 @@ def _repair(
     audit: Audit, report: Report, wanted: Set[Verdict], agreed: bool, concurrency: int
 ) -> None:
     """Repair what is wanted, and leave in the report what is not right after all."""
-    chosen = [finding for finding in report.findings if finding.is_mended_by(wanted)]
+    chosen = [finding for finding in report.findings if finding.is_repairable(wanted)]
     question = f"Start {counted(len(chosen), 'event')}?"
     if not chosen or not (agreed or click.confirm(question, err=True)):
         return
@@ -183,7 +183,7 @@ def _repair(
                 left.append(finding)
                 say(f"{finding.verdict}: {finding.subject.key}: the repair ended as {outcome}.")
     say(f"Repaired: {len(chosen) - len(left)} of {len(chosen)}.")
-    report.findings = [other for other in report.findings if not other.is_mended_by(wanted)] + left
+    report.findings = [other for other in report.findings if not other.is_repairable(wanted)] + left
 
 
 def _show(report: Report, may_replace: bool = False) -> None:
@@ -201,7 +201,7 @@ def _show(report: Report, may_replace: bool = False) -> None:
     if parked := report.counts[Verdict.PARKED]:
         text = f"{counted(parked, 'event')} {verb(parked, 'are')} parked, which no repair starts"
         say(f"{text}: `{INORDER} parked` says what helps.")
-    if may_replace and any(item.is_mended_by({Verdict.FOREIGN}) for item in report.findings):
+    if may_replace and any(item.is_repairable({Verdict.FOREIGN}) for item in report.findings):
         say("A repair leaves foreign outputs as they are. Replace them with --repair --foreign.")
 
 

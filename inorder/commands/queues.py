@@ -125,7 +125,8 @@ def list_stuck(stack_name: str, redrive: bool) -> None:
         print_entry(key.id, f"event {sequencer}, for {span(key.age.total_seconds())}")
     queue = aws.stack.retry_events_queue_url
     machine, policy = aws.stack.state_machine_arn.rpartition(":")[2], aws.stack.policy
-    claims_keys = policy is None or policy.claims_keys
+    # This version may not know the stack's policy: one of somebody's own claims keys.
+    claims_keys = policy.claims_keys if policy else True
     for key in keys if redrive else []:
         outcome = stuck.hand_over(*(sqs, queue, dynamodb, table, key, now), *(machine, claims_keys))
         click.echo(f"{SENT[outcome]}: {printable(key.id)}")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from inorder.audit.comparing import Scope, Verdict, compare
+from inorder.audit.comparing import Reading, Scope, Subject, Verdict, compare
 from inorder.model.outcomes import DONE, FINISHED
 from inorder.story.parts import Event, Judgement, Story, is_newer, named
 from inorder.story.view import View
@@ -82,7 +82,8 @@ class _Judging:
             return self._judged("right", f"That is right: {why}.")
         if compared is Verdict.FOREIGN and not self._is_elsewhere:
             self._opening += " This stack has not written it."
-            is_replaced = live and scope.rewrites and not output.other_bucket(live)
+            reading = Reading(Subject(facts.key), output=output, source=live)
+            is_replaced = scope.rewrites and reading.is_replaceable
             self._repair = self._repairing(" --foreign") if is_replaced else ""
         event = self._deciding()
         return self._because(event) if event else self._without_event()
